@@ -1,50 +1,23 @@
 """The exact decoder: tokens to logits at 50 digits, straight from the formulas, without a cache.
 
 One call makes one full causal pass over one lane. Row t of it is what a pass over the first t + 1 tokens
-ends with, because no row reads a later one; so one pass holds the logits of every prefix.
-Numbers are nested lists of mpmath numbers of a private context, and every sum is one `fdot`, which rounds
-once. This file shares no code with the NumPy decoders. Source: System 3, chapter 38.
+ends with, because no row reads a later one; so one pass holds the logits of every prefix. Written once for
+every arithmetic of `reference_impl.exact`, and shares no code with the NumPy decoders.
+Source: System 3, chapter 38.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol
 
-from mpmath import MPContext
+from reference_impl.exact.arithmetic import Arithmetic, MpmathArithmetic, Number
+from reference_impl.exact.layer import LayerSettings
 
-DIGITS = 50
-"""Decimal digits carried by every operation."""
-
-Number = Any
-"""An mpmath number."""
 Row = list[Number]
-Matrix = list[Row]
-
-
-class RopeSettings(Protocol):
-    """The rotary settings that the exact decoder reads: pair i turns by `p * base**(-2i/d)` at position p."""
-
-    @property
-    def base(self) -> float: ...
-    @property
-    def pairing(self) -> str: ...
-    @property
-    def max_positions(self) -> int: ...
-
-
-class AttentionSettings(Protocol):
-    """The attention geometry that the exact decoder reads."""
-
-    @property
-    def heads(self) -> int: ...
-    @property
-    def kv_heads(self) -> int: ...
-    @property
-    def head_width(self) -> int: ...
-    @property
-    def rope(self) -> RopeSettings: ...
+Rows = list[Row]
 
 
 class DecoderSettings(Protocol):
@@ -55,7 +28,7 @@ class DecoderSettings(Protocol):
     @property
     def layers(self) -> int: ...
     @property
-    def layer(self) -> AttentionSettings: ...
+    def layer(self) -> LayerSettings: ...
     @property
     def norm_epsilon(self) -> float: ...
     @property
@@ -76,14 +49,18 @@ class ExactPass:
     """
 
     logits: list[Row]
-    keys: list[list[Matrix]]
-    values: list[list[Matrix]]
+    keys: list[list[Rows]]
+    values: list[list[Rows]]
 
 
 def exact_pass(
-    config: DecoderSettings, parameters: Mapping[str, Any], tokens: Sequence[int], *, digits: int = DIGITS
+    config: DecoderSettings,
+    parameters: Mapping[str, Any],
+    tokens: Sequence[int],
+    *,
+    arithmetic: Arithmetic | None = None,
 ) -> ExactPass:
-    """One full causal pass over `tokens`, at least one of them.
+    """One full causal pass over `tokens`, at least one of them; 50 digits of mpmath unless told otherwise.
 
     parameters maps names to nested sequences or arrays, rows projected as `x @ W`, so W is [in, out]:
     `token_embedding.weight` [V, D]; `position_embedding.weight` [max_positions, D] when positions are
@@ -91,11 +68,13 @@ def exact_pass(
     `blocks.N.attention.{query,key,value,output}.weight`, `blocks.N.ffn.{gate,up,down}.weight`, each with a
     `.bias` beside its `.weight` when `config.biases`; `final_norm.gain` [D]; `head.weight` [D, V] unless
     tied, in which case logits are `x @ E^T` with E the token embedding.
-    Numbers are taken exactly as they are given: floats by their binary value, strings by their digits.
+    Numbers are taken as they stand: ints, Fractions, floats by their binary value, mpf.
     Raises ValueError for no token, a token outside the vocabulary, or more tokens than positions.
     """
     _require_lawful(config, tokens)
-    return _Decoder(config, parameters, digits).run([int(token) for token in tokens])
+    arithmetic = arithmetic or MpmathArithmetic()
+    with arithmetic.working():
+        return _Decoder(config, parameters, arithmetic).run([int(token) for token in tokens])
 
 
 def _require_lawful(config: DecoderSettings, tokens: Sequence[int]) -> None:
@@ -111,14 +90,12 @@ def _require_lawful(config: DecoderSettings, tokens: Sequence[int]) -> None:
 
 
 class _Decoder:
-    """Parameters converted once, and the pass over them."""
+    """One pass in one arithmetic; numbers are converted as they are met, each matrix once."""
 
-    def __init__(self, config: DecoderSettings, parameters: Mapping[str, Any], digits: int) -> None:
-        self.config = config
-        self.parameters = parameters
-        # A context of our own: nobody else's precision changes, and nobody changes ours.
-        self.mp = MPContext()
-        self.mp.dps = digits
+    def __init__(
+        self, config: DecoderSettings, parameters: Mapping[str, Any], arithmetic: Arithmetic
+    ) -> None:
+        self.config, self.parameters, self.exact = config, parameters, arithmetic
 
     def run(self, tokens: list[int]) -> ExactPass:
         embedding = self._matrix("token_embedding.weight")
@@ -137,44 +114,45 @@ class _Decoder:
             values.append(block_values)
         final = self._norm(rows, "final_norm.gain")
         head = embedding if self.config.tied else _columns(self._matrix("head.weight"))
-        logits = [[self.mp.fdot(row, column) for column in head] for row in final]
-        return ExactPass(logits, keys, values)
+        return ExactPass([[self.exact.dot(row, column) for column in head] for row in final], keys, values)
 
     def _vector(self, name: str) -> Row:
-        return [self.mp.convert(x) for x in _plain(self.parameters[name])]
+        return [self.exact.number(x) for x in _plain(self.parameters[name])]
 
-    def _matrix(self, name: str) -> Matrix:
-        return [[self.mp.convert(x) for x in row] for row in _plain(self.parameters[name])]
+    def _matrix(self, name: str) -> Rows:
+        return [[self.exact.number(x) for x in row] for row in _plain(self.parameters[name])]
 
-    def _project(self, rows: Matrix, name: str) -> Matrix:
+    def _project(self, rows: Rows, name: str) -> Rows:
         columns = _columns(self._matrix(f"{name}.weight"))
-        projected = [[self.mp.fdot(row, column) for column in columns] for row in rows]
+        projected = [[self.exact.dot(row, column) for column in columns] for row in rows]
         if not self.config.biases:
             return projected
         bias = self._vector(f"{name}.bias")
         return [_sum(row, bias) for row in projected]
 
-    def _norm(self, rows: Matrix, name: str) -> Matrix:
+    def _norm(self, rows: Rows, name: str) -> Rows:
         """RMSNorm: `x / sqrt(mean(x^2) + epsilon) * gain`."""
-        gain, epsilon = self._vector(name), self.mp.convert(self.config.norm_epsilon)
+        gain, epsilon = self._vector(name), self.exact.number(self.config.norm_epsilon)
         normed = []
         for row in rows:
-            root = self.mp.sqrt(self.mp.fdot(row, row) / len(row) + epsilon)
+            mean = self.exact.dot(row, row) / self.exact.number(len(row))
+            root = self.exact.power(mean + epsilon, Fraction(1, 2))
             normed.append([x / root * g for x, g in zip(row, gain, strict=True)])
         return normed
 
-    def _swiglu(self, rows: Matrix, block: int) -> Matrix:
+    def _swiglu(self, rows: Rows, block: int) -> Rows:
         """`down(silu(x @ gate) * (x @ up))` with `silu(x) = x / (1 + exp(-x))`."""
         gate = self._project(rows, f"blocks.{block}.ffn.gate")
         up = self._project(rows, f"blocks.{block}.ffn.up")
+        one = self.exact.number(1)
         hidden = [
-            [g / (1 + self.mp.exp(-g)) * u for g, u in zip(gates, ups, strict=True)]
+            [g / (one + self.exact.exp(-g)) * u for g, u in zip(gates, ups, strict=True)]
             for gates, ups in zip(gate, up, strict=True)
         ]
         return self._project(hidden, f"blocks.{block}.ffn.down")
 
-    def _attention(self, rows: Matrix, name: str) -> tuple[Matrix, list[Matrix], list[Matrix]]:
-        """The attention rows [T][D], and the rotated keys and the values [G][T][d]."""
+    def _attention(self, rows: Rows, name: str) -> tuple[Rows, list[Rows], list[Rows]]:
+        """The attention rows [T][D], and the keys as a cache keeps them and the values [G][T][d]."""
         shape = self.config.layer
         queries = self._split(self._project(rows, f"{name}.query"), shape.heads)
         keys = self._split(self._project(rows, f"{name}.key"), shape.kv_heads)
@@ -187,58 +165,43 @@ class _Decoder:
         merged = [[x for head in mixed for x in head[t]] for t in range(len(rows))]
         return self._project(merged, f"{name}.output"), keys, values
 
-    def _split(self, rows: Matrix, heads: int) -> list[Matrix]:
+    def _split(self, rows: Rows, heads: int) -> list[Rows]:
         width = self.config.layer.head_width
         return [[row[h * width : (h + 1) * width] for row in rows] for h in range(heads)]
 
-    def _rotate(self, rows: Matrix) -> Matrix:
-        """Each row turned to its own position: row t stands at position t."""
+    def _rotate(self, rows: Rows) -> Rows:
+        """Each row turned to its own position: row t stands at position t, and row 0 is not turned at all."""
         rope, width = self.config.layer.rope, self.config.layer.head_width
-        base, half = self.mp.convert(rope.base), width // 2
-        rotated = []
-        for position, row in enumerate(rows):
-            turned = list(row)
+        base, half = self.exact.number(rope.base), width // 2
+        rotated = [list(row) for row in rows]
+        for position, turned in enumerate(rotated[1:], start=1):
+            row = rows[position]
             for i in range(half):
                 left, right = (2 * i, 2 * i + 1) if rope.pairing == "adjacent" else (i, i + half)
-                angle = position * self.mp.power(base, self.mp.mpf(-2 * i) / width)
-                cos, sin = self.mp.cos_sin(angle)
-                turned[left] = row[left] * cos - row[right] * sin
-                turned[right] = row[left] * sin + row[right] * cos
-            rotated.append(turned)
+                angle = self.exact.number(position) * self.exact.power(base, Fraction(-2 * i, width))
+                cosine, sine = self.exact.cos_sin(angle)
+                turned[left] = row[left] * cosine - row[right] * sine
+                turned[right] = row[left] * sine + row[right] * cosine
         return rotated
 
-    def _mix(self, queries: Matrix, keys: Matrix, values: Matrix) -> Matrix:
+    def _mix(self, queries: Rows, keys: Rows, values: Rows) -> Rows:
         """Causal softmax attention of one head: row t mixes values 0..t."""
-        scale = 1 / self.mp.sqrt(self.config.layer.head_width)
+        scale = self.exact.number(1) / self.exact.root(self.config.layer.head_width)
         columns = _columns(values)
-        mixed = []
-        for t, query in enumerate(queries):
-            scores = [self.mp.fdot(query, key) * scale for key in keys[: t + 1]]
-            # Exponents of any size are exact here, so no maximum need be taken off.
-            shares = [self.mp.exp(score) for score in scores]
-            total = self.mp.fsum(shares)
-            mixed.append([self.mp.fdot(shares, column[: t + 1]) / total for column in columns])
+        mixed = [list(values[0])]
+        for t, query in enumerate(queries[1:], start=1):
+            # Exponents of any size can be had here, so no maximum need be taken off.
+            shares = [self.exact.exp(self.exact.dot(query, key) * scale) for key in keys[: t + 1]]
+            total = self.exact.total(shares)
+            mixed.append([self.exact.dot(shares, column[: t + 1]) / total for column in columns])
         return mixed
-
-
-def fixed_point(value: Number, places: int) -> str:
-    """`value` rounded to `places` decimals, half to even of the exact value; a rounded zero has no sign.
-
-    For figures printed as digits, which are compared as strings.
-    """
-    context = MPContext()
-    context.dps = 2 * DIGITS + places
-    scaled = int(context.nint(context.convert(value) * context.mpf(10) ** places))
-    digits = f"{abs(scaled):0{places + 1}d}"
-    whole, decimals = digits[: len(digits) - places], digits[len(digits) - places :]
-    return ("-" if scaled < 0 else "") + whole + ("." + decimals if places else "")
 
 
 def _plain(numbers: Any) -> Any:
     return numbers.tolist() if hasattr(numbers, "tolist") else numbers
 
 
-def _columns(matrix: Matrix) -> Matrix:
+def _columns(matrix: Rows) -> Rows:
     return [list(column) for column in zip(*matrix, strict=True)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import numpy as np
 import pytest
 import yaml
 
-from reference_impl.exact_decoder import exact_pass, fixed_point
+from reference_impl.exact import IntervalArithmetic, MpmathArithmetic, as_fraction, fixed_point
+from reference_impl.exact_decoder import exact_pass
 
 FIGURES = yaml.safe_load((Path(__file__).parent / "data" / "ch38.yaml").read_text(encoding="utf-8"))
 
@@ -182,12 +184,25 @@ def test_a_learned_table_is_added_and_nothing_is_rotated() -> None:
     assert exact_pass(other_base, parameters, [1, 1, 3]).logits == run.logits
 
 
-def test_strings_are_taken_by_their_digits_and_floats_by_their_bits() -> None:
+def test_numbers_are_taken_as_they_stand() -> None:
     tenth = replace(Config(), norm_epsilon=0.1)
-    spelled: Any = replace(Config(), norm_epsilon="0.1")
+    fraction: Any = replace(Config(), norm_epsilon=Fraction(1, 10))
     gap = worst(exact_pass(tenth, published_parameters(), [0]).logits,
-                exact_pass(spelled, published_parameters(), [0]).logits)
+                exact_pass(fraction, published_parameters(), [0]).logits)
     assert 1e-20 < gap < 1e-16
+
+
+def test_interval_arithmetic_encloses_what_mpmath_computes() -> None:
+    interval = IntervalArithmetic()
+    enclosed = exact_pass(Config(), published_parameters(), [0, 1, 2], arithmetic=interval)
+    found = exact_pass(Config(), published_parameters(), [0, 1, 2])
+    for part in ("logits", "keys", "values"):
+        sets = np.array(getattr(enclosed, part), dtype=object).ravel()
+        points = np.array(getattr(found, part), dtype=object).ravel()
+        for ball, x in zip(sets, points, strict=True):
+            low, high = interval.ends(ball)
+            assert high - low < Fraction(1, 10**70)
+            assert low - Fraction(1, 10**47) < as_fraction(x) < high + Fraction(1, 10**47)
 
 
 def test_precision_is_our_own_and_nobody_elses() -> None:
@@ -195,7 +210,7 @@ def test_precision_is_our_own_and_nobody_elses() -> None:
         coarse = exact_pass(Config(), published_parameters(), [0, 1, 2]).logits
         assert mpmath.mp.dps == 3
     assert coarse == exact_pass(Config(), published_parameters(), [0, 1, 2]).logits
-    finer = exact_pass(Config(), published_parameters(), [0, 1, 2], digits=70).logits
+    finer = exact_pass(Config(), published_parameters(), [0, 1, 2], arithmetic=MpmathArithmetic(70)).logits
     assert 0 < worst(coarse, finer) < 1e-45
 
 
@@ -206,12 +221,3 @@ def test_precision_is_our_own_and_nobody_elses() -> None:
 def test_unlawful_tokens_are_refused(tokens: list[int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         exact_pass(Config(), published_parameters(), tokens)
-
-
-@pytest.mark.parametrize(
-    ("value", "places", "text"),
-    [(-1e-13, 9, "0.000000000"), (0.05, 1, "0.1"), (-0.25, 1, "-0.2"), (12.345, 0, "12"), (-0.6, 0, "-1"),
-     (0.0, 3, "0.000"), (-3.0625, 2, "-3.06"), (1e16 + 2, 1, "10000000000000002.0")],
-)
-def test_fixed_point(value: float, places: int, text: str) -> None:
-    assert fixed_point(value, places) == text
