@@ -100,7 +100,9 @@ class Declaration:
         _require_known(self.name, "capacity", [self.capacity], ("exact", "rounded", "growing"))
         _require_known(self.name, "prefill_logits", [self.prefill_logits], ("all", "last"))
         if not self.levels:
-            raise AdapterError(f"declaration of {self.name!r}: levels is empty; name at least one of {LEVELS}")
+            raise AdapterError(
+                f"declaration of {self.name!r}: levels is empty; name at least one of {LEVELS}"
+            )
         if not self.dtypes:
             raise AdapterError(f"declaration of {self.name!r}: dtypes is empty; name at least one dtype")
 

@@ -71,7 +71,9 @@ class Rejected(Exception):  # noqa: N818 - a refusal is an answer, not an error 
         found: Any = None,
     ) -> None:
         if kind not in KINDS:
-            raise ValueError(f"Rejected: {kind!r} is not a kind of rejection; the kinds are {', '.join(KINDS)}")
+            raise ValueError(
+                f"Rejected: {kind!r} is not a kind of rejection; the kinds are {', '.join(KINDS)}"
+            )
         super().__init__(message or kind)
         self.kind, self.message = kind, message or kind
         self.stage, self.index, self.value = stage, index, value

@@ -122,7 +122,15 @@ class Step:
 
 
 STEP_ARRAYS = (
-    "output", "query", "key", "value", "rotated_query", "rotated_key", "weights", "heads", "merged",
+    "output",
+    "query",
+    "key",
+    "value",
+    "rotated_query",
+    "rotated_key",
+    "weights",
+    "heads",
+    "merged",
 )
 """The fields of `Step` that hold arrays, in the order in which they are computed but for `output`."""
 

@@ -53,7 +53,7 @@ REQUIREMENTS = (
         id="AGREE-WEIGHTS",
         sentence="The attention weights that a step reports MUST agree with the exact softmax over the p + 1 "
         "positions, the new row included.",
-        levels=LAYERS,
+        levels=("layer",),
         profiles=("strict",),
         needs=EVIDENCE,
         source="System 1, One step",

@@ -7,10 +7,14 @@ from conformance.contract.model import Requirement
 LAYER = ("layer",)
 
 
-def _construct(name: str, sentence: str, source: str) -> Requirement:
+def _construct(name: str, sentence: str, source: str, *, where_observable: bool = False) -> Requirement:
     return Requirement(
-        id=f"CONSTRUCT-{name}", sentence=sentence, levels=LAYER, profiles=("strict",),
+        id=f"CONSTRUCT-{name}",
+        sentence=sentence,
+        levels=LAYER,
+        profiles=("strict",),
         source=f"System 1, Rejections, construction: {source}",
+        where_observable=where_observable,
     )
 
 
@@ -31,11 +35,13 @@ REQUIREMENTS = (
         "OVERFLOW",
         "More than 2^63 - 1 elements MUST be refused as element_count_overflow.",
         "fourth check",
+        where_observable=True,
     ),
     _construct(
         "ALLOCATION",
         "Storage that cannot be had MUST be refused as allocation_failed.",
         "last check",
+        where_observable=True,
     ),
     _construct("ORDER", "Of two reasons to refuse a construction the earlier one MUST be reported.", "order"),
 )

@@ -15,7 +15,8 @@ class Requirement:
 
     id: stable, never reused. sentence: MUST, SHOULD or MAY. levels: the levels that it is asked of.
     profiles: the profiles that list it. needs: features without which it is declined. where_observable:
-    a profile may end conformant although it could not be seen. source: where the rule comes from.
+    a profile may end conformant although it could not be seen. fixed_only: asked only of caches of fixed
+    capacity. source: where the rule comes from.
     look: where in an implementation a failure usually sits. example: what a failure says. untestable: why
     no black box can see it, with `covered_by` the test of ours that covers it on the embedded layer.
     """
@@ -27,6 +28,7 @@ class Requirement:
     source: str
     needs: frozenset[str] = frozenset()
     where_observable: bool = False
+    fixed_only: bool = False
     since: str = "1"
     look: str = ""
     example: str = ""
@@ -38,7 +40,7 @@ class Requirement:
         """The word of the sentence that says how binding it is."""
         for word in ("MUST", "SHOULD", "MAY"):
             if word in self.sentence:
-                return word  # type: ignore[return-value]
+                return word
         raise ValueError(f"{self.id}: the sentence says neither MUST, SHOULD nor MAY")
 
     @property

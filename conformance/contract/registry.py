@@ -9,6 +9,7 @@ from conformance.contract import (
     agreement,
     binding,
     construction,
+    features,
     lifecycle,
     refusals,
     storage,
@@ -17,7 +18,7 @@ from conformance.contract import (
 from conformance.contract.model import Requirement
 from conformance.errors import UsageError
 
-FAMILIES = (agreement, storage, lifecycle, binding, refusals, construction, untestable)
+FAMILIES = (agreement, storage, lifecycle, binding, refusals, construction, features, untestable)
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,20 @@ class Profile:
     embedded: str = "numpy"
 
 
+def _feature(name: str, about: str, feature: str) -> Profile:
+    return Profile(name, about, ("layer", "attention"), frozenset({feature}), "numpy-chunks")
+
+
 PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
         Profile("core", "what any cache must do whatever its design", ("layer", "attention")),
         Profile("strict", "all that System 1, the layer cache, demands", ("layer", "attention")),
+        _feature("chunks", "append of several rows at once", "chunks"),
+        _feature("gqa", "fewer key/value heads than query heads", "gqa"),
+        _feature("rollback", "taking the newest rows back", "truncate"),
+        _feature("fork", "two continuations of one history", "fork"),
+        _feature("reorder", "lanes permuted, duplicated and dropped", "reorder"),
     )
 }
 

@@ -10,8 +10,13 @@ from conformance.contract.model import Requirement
 
 def _inside(name: str, sentence: str, reason: str, test: str, *, source: str) -> Requirement:
     return Requirement(
-        id=f"INSIDE-{name}", sentence=sentence, levels=("layer",), profiles=(), source=source,
-        untestable=reason, covered_by=test,
+        id=f"INSIDE-{name}",
+        sentence=sentence,
+        levels=("layer",),
+        profiles=(),
+        source=source,
+        untestable=reason,
+        covered_by=test,
     )
 
 

@@ -69,7 +69,10 @@ class Operation:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trace:
-    """A configuration and a list of operations; without the features in `needs` it cannot be played."""
+    """A configuration and a list of operations; without the features in `needs` it cannot be played.
+
+    optional: where the beginning cannot be built, what the trace was to show is unobserved, not an error.
+    """
 
     id: str
     level: str
@@ -79,6 +82,8 @@ class Trace:
     steps: tuple[Operation, ...]
     needs: frozenset[str] = frozenset()
     kappa: float | None = None
+    dtype: str = "float64"
+    optional: bool = False
     file: str = ""
     line: int = 0
     seed: int | None = None

@@ -1,0 +1,142 @@
+"""One run: suite, player, judge, verdict, report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from conformance.adapter import Declaration
+from conformance.adapters.naming import is_embedded, resolve
+from conformance.contract import CONTRACT_VERSION
+from conformance.errors import AdapterError, UsageError
+from conformance.judge import Check, judge
+from conformance.player import play
+from conformance.report.environment import environment
+from conformance.report.model import Report
+from conformance.suite import digest, traces
+from conformance.trace.model import Trace
+from conformance.verdict import EXIT_ERROR, Verdict, default_profiles, verdict
+
+Progress = Callable[[int, int, str], None]
+"""Called with traces done, traces planned, and the id of the trace that comes next."""
+
+
+def check(
+    adapter: Any,
+    profile: str | Sequence[str] | None = None,
+    *,
+    keyword: str = "",
+    progress: Progress | None = None,
+    only: Iterable[Trace] | None = None,
+) -> Report:
+    """Hold an adapter against the contract.
+
+    adapter: an adapter object, a factory that makes one, or a name (`pkg.mod:factory`, a built-in name,
+    `cmd:./driver`). profile: one name, several, or None for the default of the declaration. keyword: play
+    only traces whose id or requirements contain it; what is left out stands as not run, so the verdict is
+    at best incomplete. only: these traces instead of the suite.
+
+    Returns a Report whatever the adapter does. Raises UsageError for an unknown profile or adapter name.
+    """
+    begun = time.perf_counter()
+    name = adapter if isinstance(adapter, str) else _name_of(adapter)
+    try:
+        implementation = resolve(adapter) if isinstance(adapter, str) else made(adapter)
+        declaration = declared(implementation)
+    except AdapterError as error:
+        return _broken(name, error, time.perf_counter() - begun)
+    wanted = _profiles(profile, declaration, name)
+    verdict(wanted, declaration, ())  # an unknown profile is refused before anything is played
+    planned = [t for t in (traces(declaration) if only is None else only) if _selected(t, keyword)]
+    checks: list[Check] = []
+    failed: dict[str, Trace] = {}
+    adapter_seconds = 0.0
+    for done, trace in enumerate(planned):
+        if progress is not None:
+            progress(done, len(planned), trace.id)
+        started = time.perf_counter()
+        playthrough = play(trace, implementation)
+        adapter_seconds += time.perf_counter() - started
+        seen = judge(playthrough, declaration)
+        checks += seen
+        if any(c.status in ("fail", "error") for c in seen):
+            failed[trace.id] = trace
+    if progress is not None:
+        progress(len(planned), len(planned), "")
+    return Report(
+        adapter=name,
+        declaration=declaration,
+        verdict=verdict(wanted, declaration, checks),
+        checks=tuple(checks),
+        planned=len(planned),
+        reported=len(planned),
+        contract_version=CONTRACT_VERSION,
+        digest=digest(planned),
+        environment=environment(),
+        seconds=time.perf_counter() - begun,
+        adapter_seconds=adapter_seconds,
+        keyword=keyword,
+        traces=failed,
+    )
+
+
+def made(adapter: Any) -> Any:
+    """An adapter object from an adapter or from a factory without arguments. Raises AdapterError."""
+    if hasattr(adapter, "declaration") and not isinstance(adapter, type):
+        return adapter
+    if not callable(adapter):
+        raise AdapterError(
+            f"{adapter!r} is neither an adapter (it has no attribute 'declaration') nor a factory of one"
+        )
+    try:
+        return adapter()
+    except (Exception, SystemExit) as error:
+        raise AdapterError(
+            f"the factory {_name_of(adapter)} raised {type(error).__name__}: {error}"
+        ) from error
+
+
+def declared(implementation: Any) -> Declaration:
+    """The declaration of an adapter. Raises AdapterError where it has none."""
+    found = getattr(implementation, "declaration", None)
+    if not isinstance(found, Declaration):
+        raise AdapterError(
+            f"{type(implementation).__name__} has no 'declaration' of type conformance.Declaration "
+            f"(found {type(found).__name__}); an adapter says with it what may be asked of it"
+        )
+    return found
+
+
+def _name_of(adapter: Any) -> str:
+    if hasattr(adapter, "declaration") and not isinstance(adapter, type):
+        return str(getattr(adapter.declaration, "name", type(adapter).__name__))
+    return f"{getattr(adapter, '__module__', '?')}:{getattr(adapter, '__qualname__', repr(adapter))}"
+
+
+def _profiles(profile: str | Sequence[str] | None, declaration: Declaration, name: str) -> tuple[str, ...]:
+    if profile is None:
+        return default_profiles(declaration, embedded=is_embedded(name))
+    wanted = (profile,) if isinstance(profile, str) else tuple(profile)
+    if not wanted:
+        raise UsageError("no profile was named; leave `profile` out for the default")
+    return wanted
+
+
+def _selected(trace: Trace, keyword: str) -> bool:
+    if not keyword:
+        return True
+    text = keyword.lower()
+    return text in trace.id.lower() or any(text in name.lower() for name in trace.requirements())
+
+
+def _broken(name: str, error: AdapterError, seconds: float) -> Report:
+    return Report(
+        adapter=name,
+        declaration=None,
+        verdict=Verdict("incomplete", EXIT_ERROR, ()),
+        contract_version=CONTRACT_VERSION,
+        environment=environment(),
+        seconds=seconds,
+        broken=str(error),
+    )

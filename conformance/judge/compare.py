@@ -1,0 +1,105 @@
+"""Comparing arrays: within a bound, and bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conformance.judge.findings import Difference
+
+AXES = {
+    "output": ("lane", "position", None),
+    "merged": ("lane", "position", None),
+    "logits": ("lane", "position", None),
+    "weights": ("lane", "head", "position", None),
+}
+FOUR = ("lane", "head", "position", None)
+
+
+def worst(
+    field: str,
+    observed: NDArray[Any],
+    expected: NDArray[Any],
+    bound: float | NDArray[Any],
+    *,
+    first_row: int = 0,
+) -> Difference:
+    """The element that uses the largest share of its bound; arrays of equal shape, not empty.
+
+    A number that is not finite where a finite one is expected uses an infinite share.
+    """
+    seen, wanted = _wide(observed), _wide(expected)
+    limit = np.broadcast_to(np.asarray(bound, dtype=np.float64), wanted.shape)
+    with np.errstate(all="ignore"):
+        gap = np.abs(seen - wanted)
+        gap = np.where(np.isnan(gap), np.where(_both_nan(seen, wanted), 0.0, np.inf), gap)
+        gap = np.where(seen == wanted, 0.0, gap)
+        share = np.where(
+            gap == 0.0, 0.0, np.where(limit > 0.0, gap / np.where(limit > 0.0, limit, 1.0), np.inf)
+        )
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(share)), share.shape))
+    value, shown = float(wanted[index]), float(seen[index])
+    spacing = float(np.spacing(abs(value))) if np.isfinite(value) else float("nan")
+    return Difference(
+        field=field,
+        index=index,
+        expected=value,
+        observed=shown,
+        difference=float(gap[index]),
+        bound=float(limit[index]),
+        share=float(share[index]),
+        ulps=float(gap[index]) / spacing if spacing else float("inf"),
+        **_place(field, index, first_row),
+    )
+
+
+def _wide(given: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(given, dtype=np.float64)
+
+
+def _both_nan(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.isnan(left) & np.isnan(right)
+
+
+def _place(field: str, index: tuple[int, ...], first_row: int) -> dict[str, int | None]:
+    names = AXES.get(field, FOUR if len(index) == 4 else ("lane", "position", None))
+    place: dict[str, int | None] = {}
+    for name, at in zip(names, index, strict=False):
+        if name is not None:
+            place[name] = at + first_row if name == "position" else at
+    return place
+
+
+def same_bits(left: NDArray[Any], right: NDArray[Any]) -> bool:
+    """True where shape, dtype and every bit agree."""
+    return (
+        left.shape == right.shape
+        and left.dtype == right.dtype
+        and np.ascontiguousarray(left).tobytes() == np.ascontiguousarray(right).tobytes()
+    )
+
+
+def first_bit_difference(
+    field: str, observed: NDArray[Any], expected: NDArray[Any], *, first_row: int = 0
+) -> Difference:
+    """The largest of the elements whose bits differ, as a difference against a bound of 0."""
+    found = worst(field, observed, expected, 0.0, first_row=first_row)
+    if found.difference > 0.0:
+        return found
+    left = np.ascontiguousarray(observed).view(np.uint8).reshape(*observed.shape, -1)
+    right = np.ascontiguousarray(expected).view(np.uint8).reshape(*expected.shape, -1)
+    differs = (left != right).any(axis=-1)
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(differs)), differs.shape))
+    return Difference(
+        field=field,
+        index=index,
+        expected=float(expected[index]),
+        observed=float(observed[index]),
+        difference=0.0,
+        bound=0.0,
+        share=float("inf"),
+        ulps=0.0,
+        **_place(field, index, first_row),
+    )

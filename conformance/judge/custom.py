@@ -1,0 +1,181 @@
+"""Rules that only code can say, by the name under which a trace calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from conformance.judge import compare
+from conformance.judge.findings import Check
+from conformance.judge.rules import Sight, close
+from conformance.player.records import RefusedCall, Returned
+from conformance.trace.expect import Close, Custom
+
+
+def refused_or_close(sight: Sight, wanted: Custom) -> Iterator[Check]:
+    """Refused, or right: what it must not do is to answer from a mixture of old and new."""
+    if isinstance(sight.record.outcome, RefusedCall):
+        yield sight.check(wanted.requirement, "pass", f"refused as {sight.record.outcome.kind}")
+        return
+    arguments = wanted.arguments
+    yield from close(
+        sight, Close(wanted.requirement, arguments["field"], arguments["value"], arguments["bound"])
+    )
+
+
+def two_buffers(sight: Sight, wanted: Custom) -> Iterator[Check]:
+    """Two buffers [B,G,C,d]."""
+    view = sight.view()
+    if view is None or view.storage is None:
+        yield sight.check(wanted.requirement, "error", "storage is declared, but Observation.storage is None")
+        return
+    shape = tuple(wanted.arguments["shape"])
+    if len(view.storage) != 2:
+        yield sight.check(wanted.requirement, "fail", f"storage is {len(view.storage)} buffers, expected 2")
+        return
+    for number, entry in enumerate(view.storage):
+        if entry.data is None:
+            ok = entry.elements == int(np.prod(shape))
+            yield sight.check(
+                wanted.requirement, "pass" if ok else "fail", "" if ok else f"{entry.elements} elements"
+            )
+        elif entry.data.shape == shape:
+            yield sight.check(wanted.requirement, "pass")
+        else:
+            yield sight.check(
+                wanted.requirement,
+                "fail",
+                f"buffer {number} has shape {list(entry.data.shape)}, expected {list(shape)}",
+            )
+
+
+def storage_total(sight: Sight, wanted: Custom) -> Iterator[Check]:
+    """The number of stored elements."""
+    view = sight.view()
+    if view is None or view.storage is None:
+        yield sight.check(wanted.requirement, "error", "storage is declared, but Observation.storage is None")
+        return
+    total, expected = sum(entry.elements for entry in view.storage), wanted.arguments["elements"]
+    message = "" if total == expected else f"storage holds {total} elements, expected {expected}"
+    yield sight.check(wanted.requirement, "fail" if message else "pass", message)
+
+
+def zero_filled(sight: Sight, wanted: Custom) -> Iterator[Check]:
+    """+0.0 in every element: all bytes zero."""
+    view = sight.view()
+    if view is None or view.storage is None:
+        yield sight.check(wanted.requirement, "error", "storage is declared, but Observation.storage is None")
+        return
+    for number, entry in enumerate(view.storage):
+        if entry.data is None:
+            yield sight.check(wanted.requirement, "unobserved", f"buffer {number} cannot be read")
+        elif any(entry.data.tobytes()):
+            yield sight.check(
+                wanted.requirement, "fail", f"buffer {number} of a new cache is not +0.0 everywhere"
+            )
+        else:
+            yield sight.check(wanted.requirement, "pass")
+
+
+def moves_as_formula(sight: Sight, wanted: Custom) -> Iterator[Check]:
+    """The next output after one stored value row was changed from outside."""
+    write = sight.playthrough.labelled(wanted.arguments["write"])
+    if write is None or not isinstance(write.outcome, Returned) or "written" not in write.outcome.fields:
+        yield sight.check(wanted.requirement, "unobserved", "the storage that is shown cannot be written")
+        return
+    seen = sight.field("output")
+    unmoved = wanted.arguments["unmoved"]
+    if seen is not None and seen.shape == unmoved.shape:
+        still = compare.worst("output", seen, unmoved, wanted.arguments["bound"])
+        if still.share <= 1.0:
+            yield sight.check(
+                wanted.requirement,
+                "fail",
+                "a stored value row was changed and the next output did not move: stored rows are not read",
+                difference=compare.worst(
+                    "output", seen, wanted.arguments["value"], wanted.arguments["bound"]
+                ),
+            )
+            return
+    yield from close(
+        sight, Close(wanted.requirement, "output", wanted.arguments["value"], wanted.arguments["bound"])
+    )
+
+
+def same_lane_only(sight: Sight, wanted: Custom) -> Iterator[Check]:
+    """Lanes other than the changed one are bit for bit (or within the bound) those of an earlier step."""
+    earlier = sight.playthrough.labelled(wanted.arguments["other"])
+    lanes = list(wanted.arguments["lanes"])
+    if earlier is None or not isinstance(earlier.outcome, Returned):
+        yield sight.check(wanted.requirement, "unobserved", "the other step was not played")
+        return
+    seen, other = sight.field("output"), earlier.outcome.fields.get("output")
+    if seen is None or other is None or seen.shape != other.shape:
+        yield sight.check(wanted.requirement, "fail", "the outputs cannot be compared: their shapes differ")
+        return
+    own = wanted.arguments.get("own", lanes)
+    found = compare.worst("output", seen[lanes], other[list(own)], wanted.arguments["bound"])
+    message = "" if found.share <= 1.0 else "a lane follows what stands in another lane"
+    yield sight.check(wanted.requirement, "fail" if message else "pass", message, difference=found)
+
+
+def agrees_with_own(sight: Sight, wanted: Custom) -> Iterator[Check]:
+    """The cached outputs so far against the implementation's own full-prefix pass at this step."""
+    seen = sight.field("output")
+    if seen is None:
+        yield sight.missing(wanted.requirement, "output")
+        return
+    rows = []
+    for label in wanted.arguments["steps"]:
+        record = sight.playthrough.labelled(label)
+        if record is None or not isinstance(record.outcome, Returned):
+            yield sight.check(wanted.requirement, "unobserved", f"the step {label!r} was not played")
+            return
+        rows.append(record.outcome.fields["output"])
+    cached = np.concatenate(rows, axis=1)
+    if cached.shape != seen.shape:
+        yield sight.check(
+            wanted.requirement,
+            "fail",
+            f"full_prefix returned shape {list(seen.shape)}, the cached outputs have {list(cached.shape)}",
+        )
+        return
+    found = compare.worst("output", cached, seen, wanted.arguments["bound"])
+    message = "" if found.share <= 1.0 else "the cached path and the implementation's own full pass disagree"
+    yield sight.check(wanted.requirement, "fail" if message else "pass", message, difference=found)
+
+
+def work_total(sight: Sight, wanted: Custom) -> Iterator[Check]:
+    """Declared work summed over steps, and full = incremental + reused."""
+    full = incremental = reused = 0
+    for label in wanted.arguments["steps"]:
+        record = sight.playthrough.labelled(label)
+        work = record.outcome.work if record is not None and isinstance(record.outcome, Returned) else None
+        if work is None:
+            yield sight.check(
+                wanted.requirement, "error", "the feature work is declared, but Step.work is None"
+            )
+            return
+        full, incremental = full + work.full_prefix_rows, incremental + work.incremental_rows
+        reused += work.reused_rows
+    shown = {"full": full, "incremental": incremental, "reused": reused, "avoided": 2 * (full - incremental)}
+    expected = dict(wanted.arguments["totals"])
+    ok = shown == expected and full == incremental + reused
+    message = "" if ok else f"declared work totals {shown}, expected {expected}"
+    yield sight.check(wanted.requirement, "pass" if ok else "fail", message)
+
+
+RULES: Mapping[str, Callable[[Sight, Custom], Iterator[Check]]] = {
+    rule.__name__: rule
+    for rule in (
+        refused_or_close,
+        two_buffers,
+        storage_total,
+        zero_filled,
+        moves_as_formula,
+        same_lane_only,
+        agrees_with_own,
+        work_total,
+    )
+}

@@ -1,0 +1,115 @@
+"""The one judge: a playthrough in, checks out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from conformance.adapter import Declaration
+from conformance.judge import frame, rules
+from conformance.judge.custom import RULES
+from conformance.judge.findings import Check, Status
+from conformance.judge.rules import Sight
+from conformance.player.records import Errored, Playthrough, RefusedCall
+from conformance.trace.expect import (
+    Accepted,
+    Apart,
+    Close,
+    Custom,
+    Declares,
+    Expectation,
+    InputsKept,
+    Length,
+    Refused,
+    Same,
+    Shapes,
+    Unchanged,
+)
+from conformance.trace.model import named_by
+
+_JUDGES: dict[type[Any], Callable[[Sight, Any], Iterator[Check]]] = {
+    Close: rules.close,
+    Same: rules.same,
+    Length: rules.length,
+    Shapes: rules.shapes,
+    Declares: rules.declares,
+    Refused: rules.refused,
+    Accepted: rules.accepted,
+    Unchanged: rules.unchanged,
+    InputsKept: rules.inputs_kept,
+    Apart: rules.apart,
+}
+
+
+def judge(playthrough: Playthrough, declaration: Declaration) -> list[Check]:
+    """Every check of every step that was played, in order.
+
+    A step that broke, or was refused although it is lawful, is filed under every requirement that the
+    step was to show; the steps behind it are not judged, so their requirements stay as they are.
+    """
+    if playthrough.broken is not None:
+        return _broken(playthrough)
+    checks: list[Check] = []
+    for record in playthrough.records:
+        sight = Sight(playthrough, record, declaration)
+        checks += _astray(sight) or list(_step(sight))
+    return checks
+
+
+def _step(sight: Sight) -> Iterator[Check]:
+    for expectation in sight.record.operation.expect:
+        yield from _expectation(sight, expectation)
+    if sight.record.operation.op == "append":
+        yield from frame.appended(sight)
+
+
+def _expectation(sight: Sight, expectation: Expectation) -> Iterator[Check]:
+    if isinstance(expectation, Custom):
+        return RULES[expectation.rule](sight, expectation)
+    return _JUDGES[type(expectation)](sight, expectation)
+
+
+def _broken(playthrough: Playthrough) -> list[Check]:
+    """The layers or caches could not be built: nothing of the trace could be seen."""
+    broken = playthrough.broken
+    if isinstance(broken, RefusedCall):
+        text, detail = f"refused as {broken.kind}: {broken.message}", ""
+    else:
+        text, detail = (broken.message, broken.detail) if broken is not None else ("", "")
+    status: Status = "unobserved" if playthrough.trace.optional else "error"
+    return [
+        Check(name, status, playthrough.trace.id, -1, "build", f"could not be built: {text}", None, detail)
+        for name in playthrough.trace.requirements()
+    ]
+
+
+def _astray(sight: Sight) -> list[Check]:
+    """Checks of a step that never showed what it was to show; empty where it did."""
+    record = sight.record
+    outcome = record.outcome
+    expects = record.operation.expect
+    if any(isinstance(e, Refused) for e in expects) and (record.after or not isinstance(outcome, Errored)):
+        return []
+    if any(isinstance(e, Custom) and e.rule.startswith("refused_or") for e in expects):
+        if not isinstance(outcome, Errored):
+            return []
+    asked = [name for e in expects for name in named_by(e)] or ["STORE-LENGTH"]
+    if isinstance(outcome, Errored):
+        text = f"{record.operation.op} raised {outcome.message}"
+        return [
+            Check(
+                name,
+                "error",
+                sight.playthrough.trace.id,
+                record.index,
+                record.place,
+                text,
+                None,
+                outcome.detail,
+            )
+            for name in dict.fromkeys(asked)
+        ]
+    if isinstance(outcome, RefusedCall):
+        text = f"a lawful call was refused as {outcome.kind}: {outcome.message}"
+        return [sight.check(name, "fail", text) for name in dict.fromkeys(asked)]
+    return []

@@ -1,0 +1,362 @@
+"""One rule per kind of expectation. A rule yields what it saw; it never raises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conformance.adapter import Declaration
+from conformance.judge import compare
+from conformance.judge.findings import Check, Difference, Status
+from conformance.player.records import CacheView, Errored, Playthrough, RefusedCall, Returned, StepRecord
+from conformance.trace.expect import (
+    Accepted,
+    Apart,
+    Close,
+    Declares,
+    InputsKept,
+    Length,
+    Refused,
+    Same,
+    Shapes,
+    Unchanged,
+)
+
+
+@dataclass(frozen=True)
+class Sight:
+    """One step of a playthrough with the declaration that it is judged by."""
+
+    playthrough: Playthrough
+    record: StepRecord
+    declaration: Declaration
+
+    def check(
+        self, requirement: str, status: Status, message: str = "", *, difference: Difference | None = None
+    ) -> Check:
+        """A check of this step."""
+        return Check(
+            requirement,
+            status,
+            self.playthrough.trace.id,
+            self.record.index,
+            self.record.place,
+            message,
+            difference,
+        )
+
+    def view(self, cache: str | None = None) -> CacheView | None:
+        """The cache as it stood after the step."""
+        operation = self.record.operation
+        built = operation.op in ("fork", "twin", "build")
+        default = str(operation.arguments.get("name", operation.target)) if built else operation.target
+        return self.record.after.get(cache or default)
+
+    def field(self, name: str) -> NDArray[Any] | None:
+        """An array that the step handed out, or `keys` and `values` of the observed cache (`keys:NAME`)."""
+        kind, _, cache = name.partition(":")
+        if kind in ("keys", "values"):
+            view = self.view(cache or None)
+            return None if view is None else getattr(view, kind)  # type: ignore[no-any-return]
+        outcome = self.record.outcome
+        return outcome.fields.get(name) if isinstance(outcome, Returned) else None
+
+    def missing(self, requirement: str, name: str) -> Check:
+        """What to say of a field that is not there: a broken claim, or simply not to be seen."""
+        if name.partition(":")[0] in ("keys", "values"):
+            return self.check(requirement, "unobserved", f"{name} cannot be read")
+        if name.startswith("snapshot"):
+            return self.check(
+                requirement, "error", "the feature snapshot is declared, but nothing was handed out"
+            )
+        return self.check(
+            requirement, "error", f"evidence is declared, but the step carries no {name}; set Step.{name}"
+        )
+
+
+def close(sight: Sight, wanted: Close) -> Iterator[Check]:
+    """Within the bound, the bound itself included."""
+    seen = sight.field(wanted.field)
+    if seen is None:
+        yield sight.missing(wanted.requirement, wanted.field)
+        return
+    if seen.shape != wanted.value.shape:
+        yield sight.check(
+            wanted.requirement,
+            "fail",
+            f"{wanted.field} has shape {list(seen.shape)}, expected {list(wanted.value.shape)}",
+        )
+        return
+    if seen.size == 0:
+        yield sight.check(wanted.requirement, "pass")
+        return
+    if wanted.bound is None:
+        raise AssertionError(f"{wanted.field}: no bound was computed for this declaration")
+    found = compare.worst(
+        wanted.field, seen, wanted.value, wanted.bound, first_row=_first_row(sight, wanted.field, seen)
+    )
+    status: Status = "pass" if found.share <= 1.0 else "fail"
+    message = "" if status == "pass" else f"{wanted.field} is not the exact value within the bound"
+    yield sight.check(wanted.requirement, status, message, difference=found)
+
+
+def _first_row(sight: Sight, field: str, seen: NDArray[Any]) -> int:
+    """The absolute position of the first row of a field that an append handed out."""
+    if field.partition(":")[0] in ("keys", "values") or field.startswith("snapshot"):
+        return 0
+    before = sight.record.before.get(sight.record.operation.target)
+    return before.length if before is not None and sight.record.operation.op != "full_prefix" else 0
+
+
+def same(sight: Sight, wanted: Same) -> Iterator[Check]:
+    """Bit for bit what an earlier step showed, or within `bound` where the declaration is not deterministic."""
+    earlier = sight.playthrough.labelled(wanted.other)
+    if earlier is None:
+        yield sight.check(wanted.requirement, "unobserved", f"the step {wanted.other!r} was not played")
+        return
+    name, _, other_name = wanted.field.partition("=")
+    seen = sight.field(name)
+    other = Sight(sight.playthrough, earlier, sight.declaration).field(other_name or name)
+    if seen is None or other is None:
+        if name in ("output", "keys", "values") or "evidence" not in sight.declaration.features:
+            yield sight.check(wanted.requirement, "unobserved", f"{name} cannot be read")
+        else:
+            yield sight.missing(wanted.requirement, name)
+        return
+    seen, other = _part(seen, wanted.rows, wanted.lanes), _part(other, wanted.other_rows, wanted.other_lanes)
+    if seen.shape != other.shape:
+        yield sight.check(
+            wanted.requirement,
+            "fail",
+            f"{name} has shape {list(seen.shape)}, at {wanted.other!r} it had {list(other.shape)}",
+        )
+    elif compare.same_bits(seen, other):
+        yield sight.check(wanted.requirement, "pass")
+    else:
+        yield _differs(sight, wanted, name, seen, other)
+
+
+def _differs(sight: Sight, wanted: Same, name: str, seen: NDArray[Any], other: NDArray[Any]) -> Check:
+    found = compare.first_bit_difference(name, seen, other)
+    if wanted.bound is not None and not sight.declaration.deterministic:
+        found = compare.worst(name, seen, other, wanted.bound)
+        if found.share <= 1.0:
+            return sight.check(wanted.requirement, "pass", "within the bound only", difference=found)
+    return sight.check(
+        wanted.requirement,
+        "fail",
+        f"{name} is not bit for bit what it was at {wanted.other!r}",
+        difference=found,
+    )
+
+
+def _part(given: NDArray[Any], rows: tuple[int, int] | None, lanes: tuple[int, ...] | None) -> NDArray[Any]:
+    if rows is not None:
+        given = given[..., rows[0] : rows[1], :]
+    return given if lanes is None else given[list(lanes)]
+
+
+def length(sight: Sight, wanted: Length) -> Iterator[Check]:
+    """The observed length."""
+    view = sight.view(wanted.cache)
+    if view is None:
+        yield sight.check(wanted.requirement, "unobserved", "the cache was not observed")
+    elif view.length == wanted.rows:
+        yield sight.check(wanted.requirement, "pass")
+    else:
+        yield sight.check(wanted.requirement, "fail", f"length is {view.length}, expected {wanted.rows}")
+
+
+def shapes(sight: Sight, wanted: Shapes) -> Iterator[Check]:
+    """Exact shapes, and for the output the declared dtype."""
+    for name, shape in wanted.shapes.items():
+        seen = sight.field(name)
+        if seen is None:
+            if name not in ("keys", "values") or sum(shape) == 0:
+                yield sight.missing(wanted.requirement, name)
+            else:
+                yield sight.check(wanted.requirement, "unobserved", f"{name} cannot be read")
+            continue
+        dtype = sight.playthrough.trace.dtype
+        if tuple(seen.shape) != tuple(shape):
+            yield sight.check(
+                wanted.requirement, "fail", f"{name} has shape {list(seen.shape)}, expected {list(shape)}"
+            )
+        elif name == "output" and seen.dtype.name != dtype and dtype != "bfloat16":
+            yield sight.check(
+                wanted.requirement, "fail", f"{name} has dtype {seen.dtype.name}, expected {dtype}"
+            )
+        else:
+            yield sight.check(wanted.requirement, "pass")
+
+
+def declares(sight: Sight, wanted: Declares) -> Iterator[Check]:
+    """A declared figure."""
+    outcome, view = sight.record.outcome, sight.view()
+    owner, _, part = wanted.figure.partition(".")
+    seen: Any = None
+    if owner == "capacity":
+        seen = None if view is None else view.capacity
+    elif owner == "extra":
+        seen = None if view is None else view.extra.get(part)
+    elif isinstance(outcome, Returned):
+        seen = outcome.length if owner == "length" else getattr(outcome.work, part, None)
+    if seen is None:
+        status: Status = "error" if owner == "work" else "unobserved"
+        yield sight.check(wanted.requirement, status, f"{wanted.figure} is not given")
+    elif seen == wanted.value:
+        yield sight.check(wanted.requirement, "pass")
+    else:
+        yield sight.check(
+            wanted.requirement, "fail", f"{wanted.figure} is declared as {seen}, expected {wanted.value}"
+        )
+
+
+def refused(sight: Sight, wanted: Refused) -> Iterator[Check]:
+    """Refused with the right kind; what a rejection carries is judged where it carries it."""
+    outcome = sight.record.outcome
+    kinds = " or ".join(wanted.kinds)
+    if isinstance(outcome, Errored):
+        yield Check(
+            wanted.requirement,
+            "error",
+            sight.playthrough.trace.id,
+            sight.record.index,
+            sight.record.place,
+            f"expected a rejection of kind {kinds}, the adapter raised {outcome.message}; raise Rejected, or "
+            f"map the exception in the declaration's rejections",
+            None,
+            outcome.detail,
+        )
+    elif isinstance(outcome, Returned):
+        yield sight.check(wanted.requirement, "fail", f"accepted; it must be refused as {kinds}")
+    elif outcome.kind not in wanted.kinds:
+        yield sight.check(
+            wanted.requirement, "fail", f"refused as {outcome.kind}, expected {kinds} ({outcome.message})"
+        )
+    else:
+        yield sight.check(wanted.requirement, "pass")
+        yield from _details(sight, wanted, outcome)
+
+
+def _details(sight: Sight, wanted: Refused, outcome: RefusedCall) -> Iterator[Check]:
+    for name, value in wanted.details.items():
+        carried = outcome.carried.get(name)
+        if carried is None:
+            yield sight.check("REJECT-DETAILS", "unobserved", f"{name} is not carried")
+        elif _equal(carried, value):
+            yield sight.check("REJECT-DETAILS", "pass")
+        else:
+            yield sight.check(
+                "REJECT-DETAILS",
+                "fail",
+                f"{outcome.kind} carries {name} {carried!r}, the first offence has {value!r}",
+            )
+
+
+def _equal(carried: Any, value: Any) -> bool:
+    both_nan = (
+        isinstance(carried, float) and isinstance(value, float) and carried != carried and value != value
+    )  # noqa: PLR0124
+    return bool(both_nan or carried == value)
+
+
+def accepted(sight: Sight, wanted: Accepted) -> Iterator[Check]:
+    """The control beside a refusal: this call must succeed."""
+    ok = isinstance(sight.record.outcome, Returned)
+    yield sight.check(wanted.requirement, "pass" if ok else "fail", "" if ok else "this call must succeed")
+
+
+def unchanged(sight: Sight, wanted: Unchanged) -> Iterator[Check]:
+    """Nothing of a cache has changed over the step."""
+    before, after = sight.record.before.get(wanted.cache), sight.record.after.get(wanted.cache)
+    if before is None or after is None:
+        for name in filter(None, (wanted.length, wanted.rows, wanted.storage, wanted.addresses)):
+            yield sight.check(name, "unobserved", f"{wanted.cache} was not observed before and after")
+        return
+    if wanted.length:
+        ok = before.length == after.length
+        message = "" if ok else f"length went from {before.length} to {after.length}"
+        yield sight.check(wanted.length, "pass" if ok else "fail", message)
+    if wanted.capacity:
+        ok = before.capacity == after.capacity
+        message = "" if ok else f"capacity went from {before.capacity} to {after.capacity}"
+        yield sight.check(wanted.capacity, "pass" if ok else "fail", message)
+    if wanted.rows:
+        yield from _rows_kept(sight, wanted.rows, before, after)
+    if wanted.storage or wanted.addresses:
+        yield from _storage_kept(sight, wanted, before, after)
+
+
+def _rows_kept(sight: Sight, requirement: str, before: CacheView, after: CacheView) -> Iterator[Check]:
+    for name in ("keys", "values"):
+        was, now = getattr(before, name), getattr(after, name)
+        if was is None or now is None:
+            yield sight.check(requirement, "unobserved", f"{name} cannot be read")
+        elif compare.same_bits(now, was):
+            yield sight.check(requirement, "pass")
+        elif now.shape != was.shape:
+            yield sight.check(
+                requirement, "fail", f"{name} went from shape {list(was.shape)} to {list(now.shape)}"
+            )
+        else:
+            found = compare.first_bit_difference(name, now, was)
+            yield sight.check(requirement, "fail", f"{name} were changed", difference=found)
+
+
+def _storage_kept(sight: Sight, wanted: Unchanged, before: CacheView, after: CacheView) -> Iterator[Check]:
+    asked = tuple(filter(None, (wanted.storage, wanted.addresses)))
+    if before.storage is None or after.storage is None:
+        for name in asked:
+            yield sight.check(name, "unobserved", "storage cannot be seen")
+        return
+    if len(before.storage) != len(after.storage):
+        for name in asked:
+            yield sight.check(
+                name, "fail", f"storage went from {len(before.storage)} buffers to {len(after.storage)}"
+            )
+        return
+    for number, (was, now) in enumerate(zip(before.storage, after.storage, strict=True)):
+        if wanted.addresses:
+            ok = was.address == now.address and was.nbytes == now.nbytes
+            message = "" if ok else f"buffer {number} was replaced: another address or size"
+            yield sight.check(wanted.addresses, "pass" if ok else "fail", message)
+        if wanted.storage:
+            yield _bytes_kept(sight, wanted.storage, number, was, now)
+
+
+def _bytes_kept(sight: Sight, requirement: str, number: int, was: Any, now: Any) -> Check:
+    if was.digest == now.digest:
+        return sight.check(requirement, "pass")
+    where = ""
+    if was.data is not None and now.data is not None and was.data.shape == now.data.shape:
+        flat = np.flatnonzero(
+            (
+                np.ascontiguousarray(was.data).view(np.uint8) != np.ascontiguousarray(now.data).view(np.uint8)
+            ).ravel()
+        )
+        element = int(flat[0]) // was.data.itemsize
+        where = f", first at element {[int(i) for i in np.unravel_index(element, was.data.shape)]}"
+    return sight.check(requirement, "fail", f"bytes of buffer {number} were changed{where}")
+
+
+def inputs_kept(sight: Sight, wanted: InputsKept) -> Iterator[Check]:
+    """The caller's arrays are as they were."""
+    changed = sight.record.changed_inputs
+    message = f"the call changed the caller's {', '.join(changed)}" if changed else ""
+    yield sight.check(wanted.requirement, "fail" if changed else "pass", message)
+
+
+def apart(sight: Sight, wanted: Apart) -> Iterator[Check]:
+    """Nothing handed out shares memory with storage."""
+    outcome, view = sight.record.outcome, sight.view(wanted.cache)
+    if not isinstance(outcome, Returned) or view is None or view.storage is None:
+        yield sight.check(wanted.requirement, "unobserved", "storage cannot be seen")
+    elif outcome.aliases:
+        yield sight.check(wanted.requirement, "fail", f"{', '.join(outcome.aliases)} is a view of storage")
+    else:
+        yield sight.check(wanted.requirement, "pass")

@@ -1,0 +1,1 @@
+"""Deliberately faulty implementations: proof that the kit sees, and the memory behind "looks like"."""

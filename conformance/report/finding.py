@@ -1,0 +1,109 @@
+"""One finding in words: rule, place, numbers, likeness, and the command that shows it again."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import textwrap
+from collections.abc import Sequence
+
+from conformance.adapters.naming import is_name
+from conformance.contract import requirement
+from conformance.errors import UsageError
+from conformance.judge.findings import Check, Difference
+from conformance.report.model import Report
+from conformance.report.style import Style
+
+WIDTH = 100
+_COLUMN = 12
+
+
+def finding_lines(check: Check, report: Report, style: Style, *, more: Sequence[Check] = ()) -> list[str]:
+    """The whole of one finding; `more` are the others of the same requirement, which are counted."""
+    lines = [f"{style.standing(check.status, check.requirement)}  {check.status}"]
+    lines += textwrap.wrap(sentence(check.requirement), WIDTH, initial_indent="  ", subsequent_indent="  ")
+    lines += row("where", place(check))
+    if check.message:
+        lines += row("what", check.message)
+    if check.difference is not None:
+        lines += numbers(check.difference)
+    likeness = report.looks_like.get((check.trace, check.step))
+    if likeness is not None:
+        lines += row("looks like", "; ".join(likeness) or "none of the known faults")
+    lines += row("reproduce", reproduce(check.trace, report.adapter))
+    lines += _source(check.trace, report)
+    if more:
+        places = list(dict.fromkeys(other.trace for other in more))
+        shown = ", ".join(places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+        lines += row(
+            "also", f"{_count(len(more), 'more finding')} in {_count(len(places), 'trace')}: {shown}"
+        )
+    return lines
+
+
+def sentence(name: str) -> str:
+    """The sentence of a requirement."""
+    try:
+        return requirement(name).sentence
+    except UsageError:
+        return "(this requirement is not in the contract)"
+
+
+def place(check: Check) -> str:
+    """Trace, step, lane, head and position of a finding."""
+    parts = [check.trace, "while building" if check.step < 0 else f"step {check.step} ({check.place})"]
+    found = check.difference
+    if found is not None:
+        axes = (("lane", found.lane), ("head", found.head), ("position", found.position))
+        parts += [f"{name} {at}" for name, at in axes if at is not None]
+        parts.append(f"{found.field}[{', '.join(map(str, found.index))}]")
+    return ", ".join(parts)
+
+
+def numbers(found: Difference) -> list[str]:
+    """Expected, observed and difference, each a row."""
+    if found.bound > 0:
+        used = f"{_short(found.share)} of the bound {found.bound:.3g}"
+    else:
+        used = "not one bit may differ" if found.share else "no difference"
+    ulps = f", {_short(found.ulps)} ulps" if math.isfinite(found.ulps) and found.ulps else ""
+    return [
+        *row("expected", f"{found.expected:.17g}"),
+        *row("observed", f"{found.observed:.17g}"),
+        *row("difference", f"{found.difference:.3g} ({used}{ulps})"),
+    ]
+
+
+def row(name: str, text: str) -> list[str]:
+    """A name and its text, wrapped below itself; a command is never broken over lines."""
+    first = f"  {name:<{_COLUMN}}"
+    if name == "reproduce":
+        return [first + text]
+    lines = [line for part in text.splitlines() or [""] for line in _wrapped(part)]
+    return [(first if number == 0 else " " * len(first)) + line for number, line in enumerate(lines)]
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH - _COLUMN, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def reproduce(trace: str, adapter: str) -> str:
+    """One command that plays this trace again."""
+    if not is_name(adapter):
+        return f"kv-conformance replay {shlex.quote(trace)} MODULE:FACTORY  (of {adapter})"
+    return f"kv-conformance replay {shlex.quote(trace)} {shlex.quote(adapter)}"
+
+
+def _source(trace: str, report: Report) -> list[str]:
+    known = report.traces.get(trace)
+    if known is None or not known.file:
+        return []
+    return row("trace file", f"{known.file}:{known.line}" if known.line else known.file)
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,184 @@
+"""The report as text: findings first, then the standing of every profile, the verdict last."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from conformance.judge.findings import Check
+from conformance.report.finding import WIDTH, finding_lines, row
+from conformance.report.model import Report
+from conformance.report.style import Style
+from conformance.verdict import ProfileVerdict, Result, Standing
+
+NOT_PASSED: tuple[Standing, ...] = (
+    "fail",
+    "error",
+    "declined",
+    "unobserved",
+    "not run",
+    "waived",
+    "pending",
+)
+FULL = 8
+"""How many requirements are told in full; the others get a line each."""
+
+
+def report_text(report: Report, *, style: Style | None = None, full: int = FULL) -> str:
+    """The whole report, ending in the verdict; plain text unless a style with colour is given."""
+    paint = style or Style()
+    if report.broken:
+        return "\n".join([*_broken(report, paint), "", verdict_line(report, paint)]) + "\n"
+    parts = [
+        *_findings(report, paint, full),
+        *_profiles(report, paint),
+        _run(report),
+        verdict_line(report, paint),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def verdict_line(report: Report, style: Style | None = None) -> str:
+    """The verdict with its counts, one line."""
+    paint = style or Style()
+    text = paint.standing(report.verdict.text)
+    if report.broken:
+        return f"{text}: no adapter could be had"
+    counted = "; ".join(f"{p.profile}: {_counts(p)}" for p in report.verdict.profiles)
+    narrowed = f" (only traces with {report.keyword!r} were played)" if report.keyword else ""
+    return f"{text}: {report.adapter}; {counted}{narrowed}" if counted else f"{text}: nothing was asked"
+
+
+def _counts(profile: ProfileVerdict) -> str:
+    total = len(profile.results)
+    others = [f"{number} {name}" for name in NOT_PASSED if (number := profile.count(name))]
+    return ", ".join([f"{profile.count('pass')} of {total} pass", *others])
+
+
+def _broken(report: Report, style: Style) -> list[str]:
+    lines = [
+        style.standing("error", "no adapter"),
+        *row("asked", report.adapter),
+        *row("what", report.broken),
+    ]
+    if report.broken_detail:
+        lines += ["", textwrap.indent(report.broken_detail.rstrip(), "  ")]
+    return lines
+
+
+def failing(report: Report) -> list[tuple[str, tuple[Check, ...]]]:
+    """Every requirement of the profiles that has findings, with them, in the order of the contract.
+
+    One that was violated stands before one that could not be seen because the adapter broke.
+    """
+    asked = {r.requirement.id: r for p in report.verdict.profiles for r in p.results}
+    found = [(name, r.findings) for name, r in asked.items() if r.findings]
+    return sorted(found, key=lambda entry: all(c.status == "error" for c in entry[1]))
+
+
+def _findings(report: Report, style: Style, full: int) -> Iterator[str]:
+    groups = _merged(failing(report))
+    for number, (findings, others) in enumerate(groups):
+        first = next((c for c in findings if c.status == "fail"), findings[0])
+        rest = [c for c in findings if c is not first]
+        if number < full:
+            yield from finding_lines(first, report, style, more=rest)
+            if others:
+                yield from row("same under", _some(others, 6))
+            yield ""
+            continue
+        if number == full:
+            yield "and, with 'kv-conformance explain ID' for each:"
+        name = style.standing(first.status, first.requirement)
+        count = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
+        yield f"  {name}  {count}, first at {first.trace} step {first.step}: {first.message}"
+    if len(groups) > full:
+        yield ""
+    outside = _outside(report)
+    if outside:
+        text = f"outside these profiles, and not counted, findings stand under {_some(outside, 8)}"
+        yield from textwrap.wrap(text, WIDTH)
+        yield ""
+
+
+def _merged(failures: list[tuple[str, tuple[Check, ...]]]) -> list[tuple[tuple[Check, ...], list[str]]]:
+    """Findings by requirement; those that one breakdown put under many requirements stand once."""
+    groups: dict[tuple[str, ...], tuple[tuple[Check, ...], list[str]]] = {}
+    for name, findings in failures:
+        lead = findings[0]
+        if lead.status == "error":
+            cause: tuple[str, ...] = ("error", lead.message)
+        else:
+            cause = (name,) if lead.difference else (lead.trace, str(lead.step), lead.message)
+        if cause in groups:
+            groups[cause][1].append(name)
+        else:
+            groups[cause] = (findings, [])
+    return list(groups.values())
+
+
+def _outside(report: Report) -> list[str]:
+    asked = {r.requirement.id for p in report.verdict.profiles for r in p.results}
+    return list(dict.fromkeys(c.requirement for c in report.findings if c.requirement not in asked))
+
+
+def _profiles(report: Report, style: Style) -> Iterator[str]:
+    for profile in report.verdict.profiles:
+        name = style.paint(profile.profile, "bold")
+        yield f"profile {name}: {style.standing(profile.text)}, {_counts(profile)}"
+        yield from _missing(profile)
+        used = max((r for r in profile.results if r.standing == "pass"), key=lambda r: r.share, default=None)
+        if used is not None and used.share > 0 and profile.text == "conformant":
+            yield from row(
+                "margin", f"at most {used.share:.3g} of an error bound was used ({used.requirement.id})"
+            )
+        if profile.text == "incomplete":
+            yield from _advice(profile)
+    if report.verdict.profiles:
+        yield ""
+
+
+def _missing(profile: ProfileVerdict) -> Iterator[str]:
+    for standing in NOT_PASSED[2:]:
+        by_reason: dict[str, list[str]] = {}
+        for entry in profile.results:
+            if entry.standing == standing:
+                by_reason.setdefault(_reason(entry), []).append(entry.requirement.id)
+        for reason, names in by_reason.items():
+            yield from row(standing, f"{_some(names, 12)}{f' ({reason})' if reason else ''}")
+
+
+def _reason(entry: Result) -> str:
+    allowed = entry.standing == "unobserved" and entry.requirement.where_observable
+    return ", ".join(filter(None, (entry.reason, "allowed" if allowed else "")))
+
+
+def _advice(profile: ProfileVerdict) -> list[str]:
+    wanted = sorted(
+        {
+            part
+            for r in profile.results
+            if r.standing == "declined"
+            for part in r.reason.removeprefix("not declared: ").split(", ")
+        }
+    )
+    if wanted and profile.profile != "core":
+        return row("next", f"write and declare {', '.join(wanted)}, or hold it to less: --profile core")
+    if wanted:
+        return row("next", f"write and declare {', '.join(wanted)}")
+    return []
+
+
+def _run(report: Report) -> str:
+    own = f", {report.adapter_seconds:.2f} s of it in the adapter" if report.adapter_seconds else ""
+    digest = f", digest {report.digest[:12]}" if report.digest else ""
+    odd = "" if report.planned == report.reported else f" of {report.planned} planned"
+    return (
+        f"contract {report.contract_version}, {report.reported} traces{odd}{digest}, "
+        f"{len(report.checks)} checks, {report.seconds:.2f} s{own}"
+    )
+
+
+def _some(names: list[str], limit: int) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more

@@ -1,0 +1,40 @@
+"""Traces that are made for a declaration: what no golden file can say for every implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from conformance.adapter import Declaration
+from conformance.scenarios import (
+    binding,
+    chunks,
+    construction,
+    edits,
+    grouped,
+    lifecycle,
+    non_finite,
+    order,
+    refusals,
+    storage,
+)
+from conformance.trace.model import Trace
+
+FAMILIES = (
+    storage,
+    lifecycle,
+    construction,
+    refusals,
+    order,
+    non_finite,
+    binding,
+    chunks,
+    grouped,
+    edits,
+)
+
+
+def scenarios(declaration: Declaration) -> Iterator[Trace]:
+    """Every scenario for the level of a declaration, in a fixed order, with bounds for its precision."""
+    if declaration.levels[0] in ("layer", "attention"):
+        for family in FAMILIES:
+            yield from family.traces(declaration)

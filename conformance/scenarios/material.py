@@ -1,0 +1,293 @@
+"""What scenarios are made of: small configurations, weights and rows by rule, and what must come out.
+
+Numbers are eighths from small integers, so that they are exact in every dtype down to bfloat16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conformance.adapter import Declaration, Precision
+from conformance.budget import (
+    LayerBound,
+    LayerPass,
+    attention_pass,
+    attention_tolerance,
+    layer_pass,
+    layer_tolerance,
+)
+from conformance.trace.expect import Array, Close, Expectation, Length, Shapes
+from conformance.trace.model import Operation, Source
+from conformance.values import AttentionConfig, LayerConfig, LayerParameters, RopeConfig
+
+PROMISE = 1e-12
+"""The promise in float64: agreement is asked to 1e-12 even where a smaller bound is provable."""
+
+
+def matrix(rows: int, columns: int, a: int, b: int, shift: int) -> Array:
+    """Eighths from -5/8 to 5/8 without symmetry."""
+    i, j = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
+    return (((a * i + b * j + shift + i * j) % 11) - 5) / 8.0
+
+
+def row_block(lanes: int, rows: int, width: int, *, shift: int = 0) -> Array:
+    """Rows [B,T,D], eighths from -6/8 to 6/8; another shift gives other rows."""
+    lane, row, feature = np.meshgrid(np.arange(lanes), np.arange(rows), np.arange(width), indexing="ij")
+    mixed = 5 * lane + 7 * row + 3 * feature + 2 * row * feature + lane * row * row + 4 * shift
+    return ((mixed % 13) - 6) / 8.0
+
+
+def layer_config(
+    heads: int = 2,
+    kv_heads: int | None = None,
+    head_width: int = 4,
+    *,
+    base: float = 100.0,
+    positions: int = 16,
+) -> LayerConfig:
+    """A layer of width heads * head_width."""
+    rope = RopeConfig(base=base, pairing="adjacent", max_positions=positions)
+    return LayerConfig(heads * head_width, heads, kv_heads or heads, head_width, rope)
+
+
+def layer_parameters(config: LayerConfig, *, shift: int = 0) -> LayerParameters:
+    """Weights by rule; another shift gives other weights."""
+    width, own = config.model_width, config.heads * config.head_width
+    shared = config.kv_heads * config.head_width
+    return LayerParameters(
+        query=matrix(width, own, 3, 5, 1 + shift),
+        key=matrix(width, shared, 7, 2, 4 + shift),
+        value=matrix(width, shared, 2, 9, 3 + shift),
+        output=matrix(own, width, 5, 3, 6 + shift),
+    )
+
+
+def limit(tolerance: Array, declaration: Declaration) -> Array:
+    """The gate: the tolerance, or the promise where everything is float64 and the tolerance is smaller."""
+    double = declaration.precision == Precision() and declaration.dtypes[0] == "float64"
+    return np.maximum(tolerance, PROMISE) if double else tolerance
+
+
+@dataclass(frozen=True, eq=False)
+class LayerRows:
+    """Rows [B,T,D] of one layer with everything that must come out of them."""
+
+    declaration: Declaration
+    config: LayerConfig
+    parameters: LayerParameters
+    rows: Array
+
+    level = "layer"
+
+    @cached_property
+    def expected(self) -> LayerPass:
+        """The full-prefix pass."""
+        return layer_pass(self.config, self.parameters, self.rows)
+
+    @cached_property
+    def tolerance(self) -> LayerBound:
+        """The gate of every field."""
+        return layer_tolerance(
+            self.config, self.parameters, self.rows, self.declaration.precision, expected=self.expected
+        )
+
+    @property
+    def lanes(self) -> int:
+        """B."""
+        return int(self.rows.shape[0])
+
+    @property
+    def source(self) -> Source:
+        """What caches are built for."""
+        return Source(self.config, self.parameters)
+
+    @property
+    def slot_shape(self) -> tuple[int, int, int]:
+        """Key/value heads, key width, value width."""
+        return self.config.kv_heads, self.config.head_width, self.config.head_width
+
+    def inputs(self, start: int, stop: int) -> Mapping[str, Array]:
+        """What an append of these rows is given."""
+        return {"rows": self.rows[:, start:stop]}
+
+    def field(self, name: str, start: int, stop: int) -> tuple[Array, Array]:
+        """Expected value and gate of a field of the append of rows start to stop - 1."""
+        if name in ("keys", "values"):
+            own = {"keys": "rotated_key", "values": "value"}[name]
+            own = "key" if name == "keys" and self.declaration.keys == "unrotated" else own
+            value, gate = getattr(self.expected, own), getattr(self.tolerance, own)
+            return value[:, :, :stop], limit(gate[:, :, :stop], self.declaration)
+        value, gate = getattr(self.expected, name), getattr(self.tolerance, name)
+        if name == "weights":
+            return value[:, :, start:stop, :stop], limit(gate[:, :, start:stop, :stop], self.declaration)
+        if name in ("output", "merged"):
+            return value[:, start:stop], limit(gate[:, start:stop], self.declaration)
+        return value[:, :, start:stop], limit(gate[:, :, start:stop], self.declaration)
+
+    def with_rows(self, rows: Array) -> LayerRows:
+        """Other rows of the same layer."""
+        return replace(self, rows=rows)
+
+    def changed_value(
+        self, stop: int, slot: int, lane: int, head: int, numbers: Array
+    ) -> tuple[Array, Array]:
+        """Output row stop - 1 had the stored value row of (lane, head, slot) been `numbers`, and its gate."""
+        weights = self.expected.weights
+        if weights is None:
+            raise ValueError("the reuse probe needs a dense pass")
+        group = self.config.heads // self.config.kv_heads
+        heads = self.expected.heads[:, :, stop - 1].copy()
+        moved = numbers - self.expected.value[lane, head, slot]
+        for own in range(head * group, (head + 1) * group):
+            heads[lane, own] += weights[lane, own, stop - 1, slot] * moved
+        merged = heads.reshape(self.lanes, 1, -1)
+        gate = self.field("output", stop - 1, stop)[1] * (1.0 + float(np.abs(numbers).max()))
+        return merged @ self.parameters.output, gate
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionRows:
+    """Query [B,H,T,dk], key [B,G,T,dk] and value [B,G,T,dv] rows with everything that must come out."""
+
+    declaration: Declaration
+    config: AttentionConfig
+    query: Array
+    key: Array
+    value: Array
+
+    level = "attention"
+
+    @cached_property
+    def expected(self) -> Any:
+        """The full-prefix pass."""
+        return attention_pass(self.config, self.query, self.key, self.value)
+
+    @cached_property
+    def tolerance(self) -> Any:
+        """The gate of every field."""
+        precision = self.declaration.precision
+        return attention_tolerance(self.config, self.query, self.key, self.value, precision)
+
+    @property
+    def lanes(self) -> int:
+        """B."""
+        return int(self.key.shape[0])
+
+    @property
+    def source(self) -> Source:
+        """What caches are built for."""
+        return Source(self.config)
+
+    @property
+    def slot_shape(self) -> tuple[int, int, int]:
+        """Key/value heads, key width, value width."""
+        return self.config.kv_heads, self.config.key_width, self.config.value_width
+
+    def inputs(self, start: int, stop: int) -> Mapping[str, Array]:
+        """What an append of these rows is given."""
+        return {name: getattr(self, name)[:, :, start:stop] for name in ("query", "key", "value")}
+
+    def field(self, name: str, start: int, stop: int) -> tuple[Array, Array]:
+        """Expected value and gate of a field of the append of rows start to stop - 1."""
+        if name in ("keys", "values"):
+            value = {"keys": self.key, "values": self.value}[name][:, :, :stop]
+            return value, np.abs(value) * _storage_unit(self.declaration)
+        if name == "weights":
+            gate = self.tolerance.weights[:, :, start:stop, :stop]
+            return self.expected.weights[:, :, start:stop, :stop], limit(gate, self.declaration)
+        gate = self.tolerance.output[:, :, start:stop]
+        return self.expected.output[:, :, start:stop], limit(gate, self.declaration)
+
+    def with_rows(self, query: Array, key: Array, value: Array) -> AttentionRows:
+        """Other rows of the same shape."""
+        return replace(self, query=query, key=key, value=value)
+
+    def changed_value(
+        self, stop: int, slot: int, lane: int, head: int, numbers: Array
+    ) -> tuple[Array, Array]:
+        """Output row stop - 1 had the stored value row of (lane, head, slot) been `numbers`, and its gate."""
+        group = self.config.heads // self.config.kv_heads
+        output = self.expected.output[:, :, stop - 1 : stop].copy()
+        moved = numbers - self.value[lane, head, slot]
+        for own in range(head * group, (head + 1) * group):
+            output[lane, own, 0] += self.expected.weights[lane, own, stop - 1, slot] * moved
+        return output, self.field("output", stop - 1, stop)[1] * (1.0 + float(np.abs(numbers).max()))
+
+
+Rows = LayerRows | AttentionRows
+
+
+def _storage_unit(declaration: Declaration) -> float:
+    from conformance.budget import unit_roundoff  # noqa: PLC0415 - one name of a large module
+
+    return 0.0 if declaration.precision.storage == "float64" else unit_roundoff(declaration.precision.storage)
+
+
+def material(declaration: Declaration, *, lanes: int = 2, rows: int = 6, shift: int = 0) -> Rows:
+    """Rows for the level of a declaration; another shift gives other rows of the same layer."""
+    config = layer_config()
+    layer = LayerRows(declaration, config, layer_parameters(config), row_block(lanes, rows, 8, shift=shift))
+    if declaration.levels[0] == "layer":
+        return layer
+    made = layer.expected
+    attention = AttentionConfig(config.heads, config.kv_heads, config.head_width, config.head_width)
+    return AttentionRows(
+        declaration, attention, _eighths(made.rotated_query), _eighths(made.rotated_key), made.value
+    )
+
+
+def _eighths(given: NDArray[Any]) -> Array:
+    """Rounded to 1/64, so that the rows are exact in narrow dtypes too."""
+    return np.asarray(np.round(given * 64.0) / 64.0, dtype=np.float64)
+
+
+def appended(
+    rows: Rows,
+    cache: str,
+    start: int,
+    stop: int,
+    *,
+    label: str = "",
+    output: str = "AGREE-OUTPUT",
+    keys: str = "STORE-KEYS",
+    values: str = "STORE-VALUES",
+    layer: str | None = None,
+    extra: tuple[Expectation, ...] = (),
+    quiet: bool = False,
+) -> Operation:
+    """An append of rows start to stop - 1 with all that must be seen after it.
+
+    output, keys and values name the requirement under which each is filed, "" for none. quiet: expect
+    nothing but `extra`.
+    """
+    expect: tuple[Expectation, ...] = ()
+    if not quiet:
+        for field, requirement in (("output", output), ("keys", keys), ("values", values)):
+            if requirement:
+                value, gate = rows.field(field, start, stop)
+                expect += (Close(requirement, field, value, gate),)
+        heads, key_width, value_width = rows.slot_shape
+        logical = {
+            "keys": (rows.lanes, heads, stop, key_width),
+            "values": (rows.lanes, heads, stop, value_width),
+        }
+        shape = rows.field("output", start, stop)[0].shape
+        expect += (
+            Length("STORE-LENGTH", stop),
+            Shapes("STORE-LOGICAL-SHAPE", logical),
+            Shapes("SHAPE-OUTPUT", {"output": shape}),
+        )
+    return Operation(
+        op="append",
+        target=cache,
+        layer=layer,
+        inputs=rows.inputs(start, stop),
+        label=label,
+        expect=(*expect, *extra),
+    )

@@ -1,0 +1,305 @@
+"""Storage, reuse and capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from conformance.adapter import Declaration
+from conformance.scenarios.material import LayerRows, Rows, appended, material
+from conformance.trace.expect import (
+    Accepted,
+    Close,
+    Custom,
+    Declares,
+    Length,
+    Refused,
+    Same,
+    Shapes,
+    Unchanged,
+)
+from conformance.trace.model import CacheSpec, Operation, Trace
+
+EVIDENCE_FIELDS = ("query", "key", "value", "rotated_query", "rotated_key", "heads")
+CAPACITY = 8
+
+
+def traces(declaration: Declaration) -> Iterator[Trace]:
+    """Traces of levels layer and attention."""
+    rows = material(declaration)
+    yield _fresh(rows)
+    yield _frame(rows)
+    yield _reuse(rows)
+    yield _unused(rows)
+    yield _capacity(rows)
+    if isinstance(rows, LayerRows):
+        yield _evidence(rows)
+        yield _work(rows)
+        yield _own_full_prefix(rows)
+
+
+def trace(rows: Rows, name: str, about: str, steps: tuple[Operation, ...], **more: object) -> Trace:
+    """A trace with one source `a` and, unless told otherwise, one cache `main`."""
+    caches = more.pop("caches", {"main": CacheSpec("a", rows.lanes, CAPACITY)})
+    layers = more.pop("layers", {"a": rows.source})
+    return Trace(
+        id=name,
+        level=rows.level,
+        about=about,
+        layers=layers,
+        caches=caches,
+        steps=steps,  # type: ignore[arg-type]
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def _fresh(rows: Rows) -> Trace:
+    heads, key_width, value_width = rows.slot_shape
+    seen = Operation(
+        op="observe",
+        target="main",
+        label="new cache",
+        expect=(
+            Length("STORE-LENGTH", 0),
+            Shapes(
+                "STORE-LOGICAL-SHAPE",
+                {"keys": (rows.lanes, heads, 0, key_width), "values": (rows.lanes, heads, 0, value_width)},
+            ),
+            *_physical(rows),
+        ),
+    )
+    return trace(rows, "fresh-cache", "what a new cache looks like", (seen,))
+
+
+def _physical(rows: Rows) -> tuple[Custom, ...]:
+    """What the physical buffers of a new cache hold, asked where storage is declared."""
+    if "storage" not in rows.declaration.features or not isinstance(rows, LayerRows):
+        return ()
+    heads, width, _ = rows.slot_shape
+    shape = (rows.lanes, heads, CAPACITY, width)
+    return (
+        Custom("STORE-TWO-BUFFERS", "two_buffers", {"shape": shape}),
+        Custom("STORE-TOTAL", "storage_total", {"elements": 2 * int(np.prod(shape))}),
+        Custom("STORE-ZERO-FILLED", "zero_filled"),
+    )
+
+
+def _frame(rows: Rows) -> Trace:
+    steps = tuple(
+        appended(
+            rows,
+            "main",
+            n,
+            n + 1,
+            label=f"row {n}",
+            keys="POSITION-OFFSET" if n and _rotates(rows) else "STORE-KEYS",
+        )
+        for n in range(5)
+    )
+    return trace(
+        rows, "append-five", "five rows, one a call: each slot written once, nothing else touched", steps
+    )
+
+
+def _rotates(rows: Rows) -> bool:
+    return rows.level == "layer"
+
+
+def _reuse(rows: Rows) -> Trace:
+    before = tuple(appended(rows, "main", n, n + 1, label=f"row {n}") for n in range(3))
+    heads, _, width = rows.slot_shape
+    numbers = np.array([3.0, -2.0, 1.5, 4.0, -1.0, 2.5, 0.5, -3.5])[:width]
+    lane, head, slot = rows.lanes - 1, heads - 1, 1
+    value, gate = rows.changed_value(4, slot, lane, head, numbers)
+    write = Operation(
+        op="overwrite_row",
+        target="main",
+        inputs={"numbers": numbers},
+        label="one stored value row changed from outside",
+        arguments={
+            "buffer": 1,
+            "lane": lane,
+            "head": head,
+            "slot": slot,
+            "kv_heads": heads,
+            "capacity": CAPACITY,
+        },
+    )
+    last = appended(
+        rows,
+        "main",
+        3,
+        4,
+        label="row 3",
+        quiet=True,
+        extra=(
+            Custom(
+                "REUSE-STORED-ROW",
+                "moves_as_formula",
+                {
+                    "write": write.label,
+                    "value": value,
+                    "bound": gate,
+                    "unmoved": rows.field("output", 3, 4)[0],
+                },
+            ),
+        ),
+    )
+    return trace(
+        rows,
+        "reuse-probe",
+        "a stored value row is changed; the next output must move with it",
+        (*before, write, last),
+        needs=frozenset({"storage"}),
+    )
+
+
+def _unused(rows: Rows) -> Trace:
+    steps: list[Operation] = []
+    for n in range(2):
+        steps.append(appended(rows, "main", n, n + 1))
+        steps.append(appended(rows, "twin", n, n + 1))
+    for n, value in ((2, float("nan")), (3, 1e300), (4, float("inf"))):
+        steps.append(
+            Operation(
+                op="poison", target="main", arguments={"value": value}, label=f"unused slots hold {value}"
+            )
+        )
+        steps.append(appended(rows, "twin", n, n + 1, label=f"twin row {n}"))
+        steps.append(
+            appended(
+                rows,
+                "main",
+                n,
+                n + 1,
+                output="STORE-UNUSED",
+                keys="STORE-UNUSED",
+                values="STORE-UNUSED",
+                extra=(Same("STORE-UNUSED", "output", f"twin row {n}", bound=1e-12),),
+            )
+        )
+    specs = {name: CacheSpec("a", rows.lanes, CAPACITY) for name in ("main", "twin")}
+    return trace(
+        rows,
+        "unused-slots",
+        "unused slots hold NaN, 1e300, infinity; nothing of it shows",
+        tuple(steps),
+        caches=specs,
+        needs=frozenset({"poison"}),
+    )
+
+
+def _capacity(rows: Rows) -> Trace:
+    """Four rows into four slots, twice."""
+    fixed = rows.declaration.capacity == "exact"
+    steps: list[Operation] = []
+    for fits, full in (("CAPACITY-FITS", "CAPACITY-FULL"), ("RESET-CAPACITY", "RESET-CAPACITY")):
+        for n in range(4):
+            last = (Accepted(fits),) if n == 3 else ()
+            steps.append(
+                appended(
+                    rows,
+                    "main",
+                    n,
+                    n + 1,
+                    label=f"row {n} of 4",
+                    extra=last,
+                    output=fits if n == 3 else "AGREE-OUTPUT",
+                )
+            )
+        if fixed:
+            steps.append(
+                Operation(
+                    op="append",
+                    target="main",
+                    inputs=rows.inputs(4, 5),
+                    label="row 5 of 4",
+                    expect=(Refused(full, ("full",)), unchanged("main")),
+                )
+            )
+        if fits == "CAPACITY-FITS":
+            steps.append(
+                Operation(op="reset", target="main", label="reset", expect=(Length("RESET-LENGTH", 0),))
+            )
+    return trace(
+        rows,
+        "capacity",
+        "exactly C rows fit, before and after a reset",
+        tuple(steps),
+        caches={"main": CacheSpec("a", rows.lanes, 4)},
+    )
+
+
+def unchanged(cache: str) -> Unchanged:
+    """What a refused call must leave alone."""
+    return Unchanged(
+        cache,
+        length="ATOMIC-LENGTH",
+        rows="ATOMIC-ROWS",
+        storage="ATOMIC-BYTES",
+        addresses="ATOMIC-ADDRESSES",
+    )
+
+
+def _evidence(rows: LayerRows) -> Trace:
+    """Every field of `Step` against the exact value."""
+    steps = []
+    filed = {
+        "query": "AGREE-PROJECTED", "key": "AGREE-PROJECTED", "value": "AGREE-PROJECTED",
+        "rotated_query": "AGREE-ROTATED-QUERY", "rotated_key": "AGREE-ROTATED-KEY",
+        "weights": "AGREE-WEIGHTS", "heads": "AGREE-HEADS", "merged": "AGREE-MERGED",
+    }  # fmt: skip
+    for n in range(4):
+        seen = {name: rows.field(name, n, n + 1) for name in filed}
+        extra = tuple(Close(filed[name], name, value, gate) for name, (value, gate) in seen.items())
+        shapes = {name: value.shape for name, (value, _) in seen.items()}
+        steps.append(appended(rows, "main", n, n + 1, extra=(*extra, Shapes("SHAPE-EVIDENCE", shapes))))
+    return trace(
+        rows, "evidence", "every field that a step offers", tuple(steps), needs=frozenset({"evidence"})
+    )
+
+
+def _work(rows: LayerRows) -> Trace:
+    steps = []
+    for n in range(3):
+        figures = {"position": n, "full_prefix_rows": n + 1, "incremental_rows": 1, "reused_rows": n}
+        declared = [Declares("REUSE-WORK-STEP", f"work.{name}", value) for name, value in figures.items()]
+        totals = {"full": 6, "incremental": 3, "reused": 3, "avoided": 6}
+        labels = tuple(f"row {i}" for i in range(3))
+        total = (
+            (Custom("REUSE-WORK-TOTAL", "work_total", {"steps": labels, "totals": totals}),) if n == 2 else ()
+        )
+        steps.append(appended(rows, "main", n, n + 1, label=f"row {n}", extra=(*declared, *total)))
+    return trace(
+        rows, "work-counts", "declared work of lengths 1, 2, 3", tuple(steps), needs=frozenset({"work"})
+    )
+
+
+def _own_full_prefix(rows: LayerRows) -> Trace:
+    steps = [appended(rows, "main", n, n + 1, label=f"row {n}") for n in range(6)]
+    value, gate = rows.field("output", 0, 6)
+    steps.append(
+        Operation(
+            op="full_prefix",
+            layer="a",
+            inputs={"rows": rows.rows},
+            watch=(),
+            label="own full-prefix pass",
+            expect=(
+                Close("AGREE-FULL-PREFIX", "output", value, gate),
+                Custom(
+                    "AGREE-FULL-PREFIX",
+                    "agrees_with_own",
+                    {"steps": tuple(f"row {n}" for n in range(6)), "bound": gate},
+                ),
+            ),
+        )
+    )
+    return trace(
+        rows,
+        "own-full-prefix",
+        "six cached rows against the implementation's own uncached pass",
+        tuple(steps),
+        needs=frozenset({"full_prefix"}),
+    )

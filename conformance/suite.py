@@ -1,0 +1,33 @@
+"""Which traces are played for which declaration, with bounds for the declared precision."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from conformance.adapter import Declaration
+from conformance.scenarios import scenarios
+from conformance.trace.model import Trace
+
+
+def traces(declaration: Declaration) -> Iterator[Trace]:
+    """Every trace that this declaration allows, golden ones first, in a fixed order.
+
+    Each expectation carries a bound; a trace whose features are not all declared is left out.
+    """
+    for trace in scenarios(declaration):
+        if trace.needs <= declaration.features:
+            yield replace(trace, dtype=declaration.dtypes[0])
+
+
+def digest(played: Iterable[Trace]) -> str:
+    """A digest of what was played: ids, operations, inputs and what was expected."""
+    state = hashlib.blake2b(digest_size=16)
+    for trace in played:
+        state.update(trace.id.encode())
+        for step in trace.steps:
+            state.update(f"{step.op} {step.target} {step.layer} {step.label}".encode())
+            for name in sorted(step.inputs):
+                state.update(step.inputs[name].tobytes())
+    return state.hexdigest()
