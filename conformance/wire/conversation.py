@@ -1,0 +1,250 @@
+"""One process and the talk with it: sequence numbers, hello, echo, time limits, and why it ended."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from conformance.adapter import Declaration
+from conformance.contract.model import CONTRACT_VERSION
+from conformance.wire.child import BrokenPipe, Child
+from conformance.wire.echo import echo_values, lost_in_echo
+from conformance.wire.errors import DriverError, LossyPipeError, MessageError, WireError
+from conformance.wire.lines import LINE_LIMIT, read_line, write_line
+from conformance.wire.messages import declaration_in, fields_of, refusal_in, text
+from conformance.wire.numbers import Mode, Numbers
+from conformance.wire.protocol import PROTOCOL_VERSION
+from conformance.wire.text import described, printable
+
+REPLY = ("seq", "result", "rejected", "error", "inputs", "printed")
+_SHOWN = 400
+ANSWERS = ("result", "rejected", "error")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a driver may use: seconds per request and for its start, bytes per line, bytes of memory."""
+
+    request: float = 10.0
+    start: float = 30.0
+    line: int = LINE_LIMIT
+    memory: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class Conversation:
+    """A started driver that has passed hello and echo. Raises WireError where it does not.
+
+    `ended` says why the process is gone, or is None; `hung` that it was ended for its time limit; `standing`
+    are the handles given out, `unheld` those that nobody holds any more; `exchanges` takes the beginning of
+    every line sent and received.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        limits: Limits,
+        wanted: Mode | None = None,
+        exchanges: deque[tuple[bytes, bytes]] | None = None,
+    ) -> None:
+        self.command = shlex.join(command)
+        self.ended: str | None = None
+        self.hung = False
+        self.printed: list[str] = []
+        self.exchanges = deque(maxlen=1) if exchanges is None else exchanges
+        self.standing: set[int] = set()
+        self.unheld: deque[int] = deque()
+        self.numbers = Numbers()
+        self._limits, self._seq, self._asked = limits, 0, "hello"
+        try:
+            self._child = Child(
+                command,
+                environment=limits.environment,
+                line_limit=limits.line,
+                memory_limit=limits.memory,
+            )
+        except (OSError, ValueError) as error:
+            self.ended = "it could not be started"
+            raise WireError(
+                f"cannot be started: {error}",
+                command=self.command,
+                advice="the command runs without a shell; give a program and its arguments",
+            ) from None
+        self.declaration = self._hello(wanted)
+        self._echo()
+
+    def ask(self, method: str, operands: Mapping[str, Any], *, limit: float | None = None) -> dict[str, Any]:
+        """Send one request and return its reply, a result. Raises Rejected, DriverError, WireError."""
+        if self.ended is not None:
+            raise WireError(f"the process is gone: {self.ended}", command=self.command, asked=method)
+        self._seq += 1
+        self._asked = f"{method} (request {self._seq})"
+        try:
+            line = write_line({"seq": self._seq, "method": method, **operands})
+            raw = self._child.exchange(line, time.monotonic() + (limit or self._limits.request))
+            self.exchanges.append((line[:_SHOWN], raw[:_SHOWN]))
+            reply = read_line(raw)
+        except BrokenPipe as broken:
+            self.hung = broken.hung
+            self.exchanges.append((line[:_SHOWN], broken.came[:_SHOWN]))
+            raise self._broken(broken.problem, broken.came) from None
+        except MessageError as error:
+            raise self._broken(f"the line is no reply: {error}", raw) from None
+        except BaseException:
+            self.end("it was interrupted")
+            raise
+        self._check_envelope(reply, raw)
+        if "printed" in reply:
+            self.printed.append(f"{method} printed on stdout: {printable(str(reply['printed']))}")
+            del self.printed[:-100]
+        if "error" in reply:
+            raise self._driver_error(reply["error"])
+        if "rejected" in reply:
+            with self.reading(raw):
+                raise refusal_in(reply["rejected"], "rejected", self.numbers)
+        return reply
+
+    def reading(self, came: bytes = b"") -> _Reading:
+        """A context in which a MessageError becomes a WireError of the current request."""
+        return _Reading(self, came)
+
+    def problem(self, problem: str, came: bytes = b"", advice: str = "") -> WireError:
+        """An error of the current request; the process goes on."""
+        return WireError(problem, **self._context(came), advice=advice)
+
+    def bye(self) -> None:
+        """Part politely: `bye`, a moment to leave, then the end. Raises nothing."""
+        if self.ended is not None:
+            return
+        try:
+            self.ask("bye", {}, limit=min(2.0, self._limits.request))
+            self._child.finish(limit=min(2.0, self._limits.request))
+        except WireError:
+            pass
+        self.end("it was said goodbye to")
+
+    def end(self, why: str) -> str:
+        """End the process; says how it stood."""
+        status = self._child.end()
+        self.ended = self.ended or why
+        return status
+
+    @property
+    def pid(self) -> int:
+        """The process id of the driver."""
+        return self._child.pid
+
+    def stderr_tail(self) -> str:
+        """The last lines that the driver wrote on stderr."""
+        return self._child.stderr_tail()
+
+    def _hello(self, wanted: Mode | None) -> Declaration:
+        operands: dict[str, Any] = {"protocol": PROTOCOL_VERSION, "contract": CONTRACT_VERSION}
+        if wanted is not None:
+            operands["numbers"] = wanted
+        try:
+            result = self.ask("hello", operands, limit=self._limits.start)["result"]
+            fields = fields_of(
+                result, "result", ("protocol", "declaration", "numbers"), ("protocol", "declaration")
+            )
+            _check_version(fields["protocol"])
+            self.numbers = Numbers(_mode(fields.get("numbers", "decimal"), wanted))
+            return declaration_in(fields["declaration"], "result.declaration")
+        except MessageError as error:
+            raise self._broken(f"the hello is wrong: {error}") from None
+        except DriverError:
+            self.end("its hello was an error")
+            raise
+
+    def _echo(self) -> None:
+        try:
+            result = self.ask(
+                "echo", {"values": self.numbers.array_out(echo_values())}, limit=self._limits.start
+            )["result"]
+            lost = lost_in_echo(result, self.numbers)
+        except MessageError as error:
+            raise self._broken(f"the echo is wrong: {error}") from None
+        except DriverError:
+            self.end("its echo was an error")
+            raise
+        if lost is not None:
+            context = self._context(b"")
+            self.end("its pipe loses bits")
+            raise LossyPipeError(
+                lost, **context, advice="no number of this driver is judged until the echo comes back whole"
+            )
+
+    def _check_envelope(self, reply: dict[str, Any], raw: bytes) -> None:
+        seq = reply.get("seq")
+        if type(seq) is not int or seq != self._seq:
+            raise self._broken(f"seq {self._seq} was asked, {described(seq)} was answered", raw)
+        unknown = [name for name in reply if name not in REPLY]
+        if unknown:
+            raise self._broken(f"the reply holds {unknown[0]!r}; it may hold {', '.join(REPLY)}", raw)
+        if sum(name in reply for name in ANSWERS) != 1:
+            raise self._broken(f"a reply holds exactly one of {', '.join(ANSWERS)}", raw)
+
+    def _driver_error(self, given: Any) -> WireError:
+        with self.reading():
+            entry = fields_of(given, "error", ("type", "message", "detail"), ("message",))
+            kind, message = (
+                text(entry.get("type", "Error"), "error.type"),
+                text(entry["message"], "error.message"),
+            )
+            detail = text(entry.get("detail", ""), "error.detail")
+        return DriverError(
+            f"the driver answered with an error, {printable(kind, 80)}: {printable(message, 1000)}",
+            type=kind,
+            message=message,
+            **{**self._context(b""), "stderr": detail[-4000:] or self._child.stderr_tail()},
+        )
+
+    def _broken(self, problem: str, came: bytes = b"") -> WireError:
+        """End the process and say what happened, now that its status and stderr are known."""
+        # The text of a broken exchange may show a print, which is worth a word of its own.
+        stray = came and not came.lstrip().startswith(b"{") and not came.startswith(b"\xff")
+        status = self.end(problem)
+        return WireError(
+            problem,
+            **{**self._context(came), "status": status},
+            advice="stdout is for the protocol only; print on stderr" if stray else "",
+        )
+
+    def _context(self, came: bytes) -> dict[str, str]:
+        return {
+            "command": self.command,
+            "asked": self._asked,
+            "came": repr(printable(came)) if came else "",
+            "stderr": self._child.stderr_tail(),
+        }
+
+
+def _check_version(given: Any) -> None:
+    if type(given) is not int or given != PROTOCOL_VERSION:
+        raise MessageError(
+            "result.protocol", f"{described(given)} is spoken, {PROTOCOL_VERSION} is asked for"
+        )
+
+
+def _mode(given: Any, wanted: Mode | None) -> Mode:
+    if given not in ("decimal", "bits") or wanted not in (None, given):
+        raise MessageError(
+            "result.numbers", f"{described(given)} came, {wanted or 'decimal or bits'} was asked for"
+        )
+    return "bits" if given == "bits" else "decimal"
+
+
+class _Reading:
+    def __init__(self, conversation: Conversation, came: bytes) -> None:
+        self._conversation, self._came = conversation, came
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, MessageError):
+            raise self._conversation.problem(f"the reply is wrong: {error}", self._came) from None

@@ -1,0 +1,31 @@
+"""Foreign text made fit to print."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+
+def printable(given: str | bytes, limit: int = 300) -> str:
+    """`given` in one printable piece of at most about `limit` characters; what cannot be shown is escaped."""
+    if isinstance(given, bytes):
+        given = given[: 4 * limit].decode("utf-8", "backslashreplace")
+    shown = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in given[:limit]
+    )
+    return shown if len(given) <= limit else f"{shown}... ({len(given)} characters)"
+
+
+def last_of(given: bytes, limit: int = 2000) -> str:
+    """The last lines of a byte stream, printable, line ends kept."""
+    text = given[-limit:].decode("utf-8", "replace").strip()
+    return "\n".join(printable(line, 500) for line in text.splitlines()[-20:])
+
+
+def described(value: Any) -> str:
+    """A value and its JSON type, shortened."""
+    names = {dict: "an object", list: "an array", str: "the text", bool: "the truth value", int: "the number"}
+    if value is None:
+        return "null"
+    name = names.get(type(value), "the number" if isinstance(value, float) else type(value).__name__)
+    return f"{name} {printable(reprlib.repr(value), 80)}"
