@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from reference_impl.layer_errors import CacheFullError
+from reference_impl.layer.memory import element_count
+from reference_impl.layer_errors import AllocationFailedError, CacheFullError
 from reference_impl.row_checks import RowShape, require_exact, require_lanes, require_length, require_size
 
 Array = NDArray[Any]
@@ -115,6 +116,8 @@ class FixedStore:
     """Buffers of `capacity` rows per layer, keys before values, filled with +0.0 and never replaced.
 
     storage: the buffers [B,G,C,dk], [B,G,C,dv] of layer 0, then those of layer 1, and so on.
+    Raises, in this order: ZeroBatchSizeError, ZeroCapacityError, ElementCountOverflowError,
+    AllocationFailedError.
     """
 
     def __init__(
@@ -124,7 +127,7 @@ class FixedStore:
         self.layers, self.shape, self.capacity, self.dtype = layers, shape, capacity, np.dtype(dtype)
         lead = (shape.batch_size, shape.kv_heads, capacity)
         widths = (shape.key_width, shape.value_width) * layers
-        self.storage: tuple[Array, ...] = tuple(np.zeros((*lead, width), self.dtype) for width in widths)
+        self.storage = tuple(_zeros((*lead, width), self.dtype) for width in widths)
         self._lengths = [0] * layers
 
     def append(self, layer: int, keys: Array, values: Array) -> None:
@@ -189,6 +192,14 @@ def _require_layer(layer: int, layers: int) -> None:
     # A negative index would silently be another layer.
     if not 0 <= layer < layers:
         raise IndexError(f"layer {layer} was asked for; the store has layers 0 to {layers - 1}")
+
+
+def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    elements = element_count(*shape)
+    try:
+        return np.zeros(shape, dtype)
+    except (MemoryError, ValueError) as error:  # ValueError: more bytes than an array can have
+        raise AllocationFailedError(elements) from error
 
 
 def _frozen(keys: Array, values: Array) -> Pair:

@@ -238,8 +238,14 @@ def test_a_fixed_store_keeps_its_buffers_and_writes_only_new_slots() -> None:
     assert [buffer.ctypes.data for buffer in store.storage] == addresses
 
 
-def test_a_fixed_store_needs_lanes_and_room() -> None:
-    for batch, capacity, kind in ((0, 0, "zero_batch_size"), (1, 0, "zero_capacity")):
+def test_a_fixed_store_needs_lanes_room_and_memory() -> None:
+    refused = {
+        "zero_batch_size": (0, 0),
+        "zero_capacity": (1, 0),
+        "element_count_overflow": (2**20, 2**48),
+        "allocation_failed": (2**7, 2**48),
+    }
+    for kind, (batch, capacity) in refused.items():
         with pytest.raises(CacheError) as caught:
             FixedStore(1, RowShape(batch, 1, 2, 2), capacity)
         assert caught.value.kind == kind
