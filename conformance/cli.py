@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from conformance.errors import AdapterError, ConformanceError, UsageError
+from conformance.errors import ConformanceError, UsageError
 
 # 1 and 4 come from verdicts alone, and stand with them in conformance.verdict, which brings NumPy.
 EXIT_USAGE, EXIT_ERROR = 2, 3
@@ -35,8 +35,12 @@ COMMANDS: Mapping[str, Command] = {
     "replay": Command("conformance.commands.replay", "play one trace on an implementation, step by step"),
     "new": Command("conformance.commands.new", "write an adapter to fill in"),
     "golden": Command("conformance.golden_files.command", "check, regenerate or show the golden traces"),
-    "wire": Command("conformance.wire.command", "serve an adapter over a pipe, or try a driver", own_parser=True),
-    "killers": Command("conformance.killers.command", "faulty implementations on purpose: what catches which"),
+    "wire": Command(
+        "conformance.wire.command", "serve an adapter over a pipe, or try a driver", own_parser=True
+    ),
+    "killers": Command(
+        "conformance.killers.command", "faulty implementations on purpose: what catches which"
+    ),
     "search": Command("conformance.search.command", "search for a counterexample and shrink it"),
 }
 
@@ -84,11 +88,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str]) -> int:
     command = COMMANDS.get(argv[0]) if argv else None
     if command is not None and command.own_parser:
-        code: int = importlib.import_module(command.module).main(argv[1:])
-        return code
+        return int(importlib.import_module(command.module).main(argv[1:]))
     options = parser_for(argv).parse_args(argv)
-    code = options.run(options)
-    return code
+    return int(options.run(options))
 
 
 def parser_for(argv: Sequence[str]) -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""Errors that the kit itself raises. A refused call of an implementation is a `Rejected`, not one of these."""
+"""Errors that the kit itself raises; a refused call of an implementation is a `Rejected` instead."""
 
 
 class ConformanceError(Exception):

@@ -6,7 +6,9 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from conformance import golden_files
 from conformance.adapter import Declaration
+from conformance.golden_bounds import bounded
 from conformance.scenarios import scenarios
 from conformance.trace.model import Trace
 
@@ -14,11 +16,21 @@ from conformance.trace.model import Trace
 def traces(declaration: Declaration) -> Iterator[Trace]:
     """Every trace that this declaration allows, golden ones first, in a fixed order.
 
-    Each expectation carries a bound; a trace whose features are not all declared is left out.
+    Each expectation carries a bound; a trace whose features are not all declared is left out. Raises
+    TraceError where a golden file is damaged.
     """
     for trace in scenarios(declaration):
         if trace.needs <= declaration.features:
             yield replace(trace, dtype=declaration.dtypes[0])
+
+
+def golden_traces(declaration: Declaration) -> Iterator[Trace]:
+    """The schedules of every golden file of the declaration's level."""
+    for name in golden_files.names():
+        document = golden_files.load(name)
+        if document.level == declaration.levels[0]:
+            for trace in document.traces():
+                yield bounded(trace, declaration)
 
 
 def digest(played: Iterable[Trace]) -> str:

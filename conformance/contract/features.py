@@ -57,7 +57,7 @@ REQUIREMENTS = (
         "chunks",
         "chunks",
         "CHUNK-EMPTY",
-        "A chunk of no rows MUST be refused as empty_chunk, and nothing changes.",
+        "A chunk of no rows MUST be refused as empty_chunk or taken as nothing: the cache stays as it is.",
         PREFILL,
         "a length raised by one, a division by zero",
     ),

@@ -24,6 +24,29 @@ def refused_or_close(sight: Sight, wanted: Custom) -> Iterator[Check]:
     )
 
 
+def refused_or_unchanged(sight: Sight, wanted: Custom) -> Iterator[Check]:
+    """Refused with one of the kinds, or taken as nothing: no output row, and the length stays."""
+    outcome, target = sight.record.outcome, sight.record.operation.target
+    kinds = wanted.arguments["kinds"]
+    if isinstance(outcome, RefusedCall):
+        message = "" if outcome.kind in kinds else f"refused as {outcome.kind}, expected {' or '.join(kinds)}"
+        yield sight.check(wanted.requirement, "fail" if message else "pass", message)
+        return
+    before, after = sight.record.before.get(target), sight.record.after.get(target)
+    output = sight.field("output")
+    if before is None or after is None:
+        yield sight.check(wanted.requirement, "unobserved", "the cache was not observed before and after")
+    elif before.length != after.length:
+        message = f"accepted, and the length went from {before.length} to {after.length}"
+        yield sight.check(wanted.requirement, "fail", message)
+    elif output is not None and output.size:
+        yield sight.check(
+            wanted.requirement, "fail", f"no row went in, an output {list(output.shape)} came out"
+        )
+    else:
+        yield sight.check(wanted.requirement, "pass", "taken as nothing")
+
+
 def two_buffers(sight: Sight, wanted: Custom) -> Iterator[Check]:
     """Two buffers [B,G,C,d]."""
     view = sight.view()
@@ -170,6 +193,7 @@ RULES: Mapping[str, Callable[[Sight, Custom], Iterator[Check]]] = {
     rule.__name__: rule
     for rule in (
         refused_or_close,
+        refused_or_unchanged,
         two_buffers,
         storage_total,
         zero_filled,

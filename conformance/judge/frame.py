@@ -56,7 +56,7 @@ def _earlier_rows(sight: Sight, before: CacheView, after: CacheView) -> Iterator
 
 
 def _row_bits(sight: Sight, outcome: Returned, before: CacheView, after: CacheView) -> Iterator[Check]:
-    """The stored rows against the candidates: a layer shows them as evidence, elsewhere they were handed in."""
+    """The stored rows against the candidates: shown as evidence by a layer, elsewhere handed in."""
     inputs, fields = sight.record.operation.inputs, outcome.fields
     level = sight.playthrough.trace.level
     precision, dtype = sight.declaration.precision, sight.playthrough.trace.dtype
@@ -109,7 +109,7 @@ def _storage(sight: Sight, before: CacheView, after: CacheView) -> Iterator[Chec
     if level not in ("layer", "attention") or not same_number:
         return
     for number, (was, now) in enumerate(pairs):
-        yield _later_slots(sight, number, was, now, before.length, after)
+        yield _later_slots(sight, f"buffer {number}", _slots(was, after), _slots(now, after), before)
     if level == "layer" and len(after.storage) == 2:
         yield from _row_major(sight, after)
 
@@ -126,21 +126,19 @@ def _slots(entry: Buffer, view: CacheView) -> NDArray[Any] | None:
     return entry.data.reshape(lanes * heads, view.capacity, entry.data.size // rows)
 
 
-def _later_slots(sight: Sight, number: int, was: Buffer, now: Buffer, old: int, after: CacheView) -> Check:
-    left, right = _slots(was, after), _slots(now, after)
-    if left is None or right is None or left.shape != right.shape:
-        return sight.check("STORE-LATER-SLOTS", "unobserved", f"buffer {number} cannot be read slot by slot")
-    if compare.same_bits(left[:, after.length :], right[:, after.length :]):
+def _later_slots(
+    sight: Sight, name: str, was: NDArray[Any] | None, now: NDArray[Any] | None, before: CacheView
+) -> Check:
+    after = sight.record.after[sight.record.operation.target].length
+    if was is None or now is None or was.shape != now.shape:
+        return sight.check("STORE-LATER-SLOTS", "unobserved", f"{name} cannot be read slot by slot")
+    left, right = was[:, after:], now[:, after:]
+    if compare.same_bits(left, right):
         return sight.check("STORE-LATER-SLOTS", "pass")
-    changed = (left[:, after.length :].view(np.uint8) != right[:, after.length :].view(np.uint8)).any(
-        axis=(0, 2)
-    )
-    slot = after.length + int(np.argmax(changed))
-    return sight.check(
-        "STORE-LATER-SLOTS",
-        "fail",
-        f"an append of rows {old} to {after.length - 1} wrote slot {slot} of buffer {number}",
-    )
+    left, right = (np.ascontiguousarray(part).view(np.uint8) for part in (left, right))
+    slot = after + int(np.argmax((left != right).any(axis=(0, 2))))
+    message = f"an append of rows {before.length} to {after - 1} wrote slot {slot} of {name}"
+    return sight.check("STORE-LATER-SLOTS", "fail", message)
 
 
 def _row_major(sight: Sight, after: CacheView) -> Iterator[Check]:

@@ -85,31 +85,24 @@ def _broken(playthrough: Playthrough) -> list[Check]:
 
 def _astray(sight: Sight) -> list[Check]:
     """Checks of a step that never showed what it was to show; empty where it did."""
-    record = sight.record
-    outcome = record.outcome
-    expects = record.operation.expect
-    if any(isinstance(e, Refused) for e in expects) and (record.after or not isinstance(outcome, Errored)):
+    record, expects = sight.record, sight.record.operation.expect
+    if isinstance(record.outcome, RefusedCall) and not (sight.asked_refusal or sight.may_refuse):
+        text = f"a lawful call was refused as {record.outcome.kind}: {record.outcome.message}"
+        return [sight.check(name, "fail", text) for name in _shown_by(expects)]
+    if not isinstance(record.outcome, Errored) or (sight.asked_refusal and record.after):
         return []
-    if any(isinstance(e, Custom) and e.rule.startswith("refused_or") for e in expects):
-        if not isinstance(outcome, Errored):
-            return []
-    asked = [name for e in expects for name in named_by(e)] or ["STORE-LENGTH"]
-    if isinstance(outcome, Errored):
-        text = f"{record.operation.op} raised {outcome.message}"
-        return [
-            Check(
-                name,
-                "error",
-                sight.playthrough.trace.id,
-                record.index,
-                record.place,
-                text,
-                None,
-                outcome.detail,
-            )
-            for name in dict.fromkeys(asked)
-        ]
-    if isinstance(outcome, RefusedCall):
-        text = f"a lawful call was refused as {outcome.kind}: {outcome.message}"
-        return [sight.check(name, "fail", text) for name in dict.fromkeys(asked)]
-    return []
+    text, detail = f"{record.operation.op} raised {record.outcome.message}", record.outcome.detail
+    errors = [
+        Check(name, "error", sight.playthrough.trace.id, record.index, record.place, text, None, detail)
+        for name in _shown_by(expects)
+    ]
+    if sight.may_refuse and record.after:
+        errors += [c for e in expects if isinstance(e, Unchanged) for c in rules.unchanged(sight, e)]
+    return errors
+
+
+def _shown_by(expects: tuple[Expectation, ...]) -> list[str]:
+    """The requirements that a step was to show; where there are none, what it was to leave alone."""
+    shown = [name for e in expects if not isinstance(e, Unchanged) for name in named_by(e)]
+    everything = [name for e in expects for name in named_by(e)]
+    return list(dict.fromkeys(shown or everything or ["STORE-LENGTH"]))

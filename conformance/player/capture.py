@@ -33,7 +33,7 @@ def array(given: Any, what: str) -> NDArray[Any]:
     if hasattr(given, "__dlpack__"):
         return np.from_dlpack(given)
     raise AdapterError(
-        f"{what} is {_describe(given)}, not an array; return a NumPy array or anything with __array__ or DLPack"
+        f"{what} is {_describe(given)}, not an array; return NumPy or anything with __array__ or DLPack"
     )
 
 

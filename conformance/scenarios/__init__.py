@@ -10,6 +10,7 @@ from conformance.scenarios import (
     chunks,
     construction,
     edits,
+    extreme,
     grouped,
     lifecycle,
     non_finite,
@@ -30,6 +31,7 @@ FAMILIES = (
     chunks,
     grouped,
     edits,
+    extreme,
 )
 
 

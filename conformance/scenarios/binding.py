@@ -120,11 +120,12 @@ def _mixed(rows: LayerRows, name: str) -> Trace:
     steps = [appended(rows, "main", n, n + 1) for n in range(2)]
     steps.append(_update(rows, name))
     value, gate = renewed.field("output", 2, 3)
+    wanted = {"field": "output", "value": value, "bound": gate}
     steps.append(
         Operation(
             op="append", target="main", inputs=rows.inputs(2, 3), label="first row after the update",
             expect=(
-                Custom("STALE-WEIGHTS", "refused_or_close", {"field": "output", "value": value, "bound": gate}),
+                Custom("STALE-WEIGHTS", "refused_or_close", wanted),
             ),
         )
     )  # fmt: skip

@@ -69,7 +69,7 @@ def _equal(rows: LayerRows) -> Trace:
 
 
 def _out_of_reach(rows: LayerRows) -> Iterator[Trace]:
-    """Caches beyond any memory, of a layer with 2^48 positions; one that allocates by position cannot be built."""
+    """Caches beyond any memory, of a layer with 2^48 positions (which some layers cannot be built with)."""
     config = layer_config(heads=2, head_width=2, positions=FAR)
     far = Source(config, layer_parameters(config))
     for name, requirement, lanes, kind in (

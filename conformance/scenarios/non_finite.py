@@ -68,8 +68,9 @@ def _same_as_twin(label: str) -> tuple[Expectation, ...]:
     return tuple(Same("ATOMIC-FUTURE", name, label) for name in ("output", "keys", "values"))
 
 
-def _play(rows: Rows, name: str, about: str, requirement: str, held: int, poison: dict[str, Array]) -> Trace:
-    """Lawful rows into both caches, the poisoned one into main, lawful ones again."""
+def _play(rows: Rows, names: tuple[str, str], requirement: str, held: int, poison: dict[str, Array]) -> Trace:
+    """Lawful rows into both caches, the poisoned one into main, lawful ones again. names: id and about."""
+    name, about = names
     steps = [
         appended(rows, cache, n, n + 1, label=f"{cache} row {n}", quiet=True)
         for n in range(held)
@@ -117,7 +118,7 @@ def _overflows(rows: LayerRows) -> Iterator[Trace]:
         own = weights(**{**quiet, name: first_row(getattr(plain, name), HUGE)})
         for held in (0, 2):
             yield _play(
-                own, f"overflow-{name}", f"a finite row overflows in the {name} projection alone",
+                own, (f"overflow-{name}", f"a finite row overflows in the {name} projection alone"),
                 f"REJECT-NON-FINITE-{name.upper()}", held, {"rows": poison},
             )  # fmt: skip
     yield from _rotations(weights, quiet, unit)
@@ -128,7 +129,7 @@ def _overflows(rows: LayerRows) -> Iterator[Trace]:
     )  # fmt: skip
     for held in (0, 2):
         yield _play(
-            output, "overflow-output", "a finite row overflows in the output projection alone",
+            output, ("overflow-output", "a finite row overflows in the output projection alone"),
             "REJECT-NON-FINITE-OUTPUT", held, {"rows": poison},
         )  # fmt: skip
 
@@ -144,7 +145,7 @@ def _rotations(weights: object, quiet: dict[str, Array], unit: Array) -> Iterato
         still[0] = 0.0
         rows: LayerRows = weights(**{**quiet, name: made, other: still})  # type: ignore[operator]
         yield _play(
-            rows, f"overflow-rotated-{name}", f"a finite {name} overflows in the rotation alone",
+            rows, (f"overflow-rotated-{name}", f"a finite {name} overflows in the rotation alone"),
             "REJECT-NON-FINITE-ROTATION", 2, {"rows": unit},
         )  # fmt: skip
 
@@ -163,7 +164,7 @@ def _scores(weights: object, quiet: dict[str, Array], unit: Array) -> Iterator[T
         rows: LayerRows = weights(**{**quiet, "query": query, "key": key})  # type: ignore[operator]
         for held in (0, 2):
             yield _play(
-                rows, f"overflow-score-{name}", f"a finite row overflows to {name} infinity in a score alone",
+                rows, (f"overflow-score-{name}", f"a finite row makes a score {name} infinity"),
                 requirement, held, {"rows": unit},
             )  # fmt: skip
 
@@ -182,6 +183,6 @@ def _attention_scores(rows: AttentionRows) -> Iterator[Trace]:
             inputs["query"][rows.lanes - 1, 0, 0, 0] = sign * SCORE
             inputs["key"][rows.lanes - 1, 0, 0, 0] = SCORE
             yield _play(
-                own, f"overflow-score-{name}", f"a finite row overflows to {name} infinity in a score alone",
+                own, (f"overflow-score-{name}", f"a finite row makes a score {name} infinity"),
                 requirement, held, inputs,
             )  # fmt: skip

@@ -7,7 +7,7 @@ first, so the four pairs of check 7 with a later one do not exist.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -18,6 +18,7 @@ from conformance.scenarios.material import LayerRows, appended, layer_config, la
 from conformance.scenarios.storage import trace, unchanged
 from conformance.trace.expect import Array, Refused
 from conformance.trace.model import CacheSpec, Derived, Operation, Source, Trace
+from conformance.values import LayerConfig
 
 CHECKS = APPEND_KINDS[:11]
 RANK, TOKENS, BATCH, WIDTH, MODEL, HEADS, HEAD_WIDTH, IDENTITY, REVISION, ROPE, FULL = range(11)
@@ -44,62 +45,18 @@ def traces(declaration: Declaration) -> Iterator[Trace]:
     yield from _non_finite_later(rows)
 
 
-@dataclass
-class _Call:
-    """A call under construction, on a cache of layer `a`."""
-
-    shape: list[int]
-    config: object = None
-    fresh: tuple[str, ...] = ()
-    derived: bool = False
-    foreign: bool = False
-    updated: bool = False
-    held: int = 1
-
-
 def _pair(rows: LayerRows, first: int, second: int) -> Trace:
-    call = _Call([rows.lanes, 1, rows.config.model_width])
-    config = rows.config
-    for check in (first, second):
-        if check == MODEL:
-            config, call.foreign = layer_config(heads=4), True
-        elif check == HEADS:
-            # Beside another model width the head count differs anyway; alone it keeps the width.
-            config = config if call.foreign else layer_config(heads=4, head_width=2)
-            call.foreign = True
-        elif check == HEAD_WIDTH:
-            heads = config.heads
-            config, call.foreign = (config if heads == 4 else layer_config(heads=2, head_width=8)), True
-        elif check == IDENTITY:
-            call.fresh = ("value",)
-        elif check == REVISION:
-            call.updated = True
-        elif check == ROPE:
-            config = replace(config, rope=replace(config.rope, base=config.rope.base * 2))
-            call.derived = True
-        elif check == FULL:
-            call.held = CAPACITY
-    if second == HEAD_WIDTH and first < MODEL:
-        config, call.foreign = layer_config(heads=4, head_width=2), True
-    call.shape[2] = config.model_width
-    for check in (first, second):
-        if check == TOKENS:
-            call.shape[1] = 2
-        elif check == BATCH:
-            call.shape[0] += 1
-        elif check == WIDTH:
-            call.shape[2] += 1
-    given = _rows_of(call.shape, RANK in (first, second), TOKENS in (first, second))
-    layers: dict[str, Source | Derived] = {"a": rows.source}
-    layer = "a"
-    if call.foreign:
-        layers["b"], layer = Source(config, layer_parameters(config)), "b"
-    elif call.derived or call.fresh:
-        layers["b"] = Derived("a", config=config if call.derived else None, fresh=call.fresh)
-        layer = "b"
-    steps = [appended(rows, "main", n, n + 1) for n in range(call.held)]
-    if call.updated:
-        steps.append(_update(rows, layer if not call.foreign else "a"))
+    both = (first, second)
+    foreign = _geometry(both)
+    config = foreign or rows.config
+    if ROPE in both:
+        config = replace(config, rope=replace(config.rope, base=config.rope.base * 2))
+    layers, layer = _layers(rows, both, config if foreign or ROPE in both else None, foreign is not None)
+    steps = [appended(rows, "main", n, n + 1) for n in range(CAPACITY if FULL in both else 1)]
+    if REVISION in both:
+        steps.append(_update(layer_parameters(config, shift=2).query, layer))
+    shape = (rows.lanes + (BATCH in both), 1 + (TOKENS in both), config.model_width + (WIDTH in both))
+    given = _rows_of(shape, wrong_rank=RANK in both)
     steps.append(_refused(given, layer, CHECKS[first], f"{CHECKS[first]} before {CHECKS[second]}"))
     return trace(
         rows, f"order-{CHECKS[first]}-{CHECKS[second]}".replace("_", "-"),
@@ -108,19 +65,39 @@ def _pair(rows: LayerRows, first: int, second: int) -> Trace:
     )  # fmt: skip
 
 
-def _rows_of(shape: list[int], wrong_rank: bool, two_tokens: bool) -> Array:
+def _geometry(both: tuple[int, int]) -> LayerConfig | None:
+    """Another geometry, where one is needed to break these two rules."""
+    if MODEL in both:
+        return layer_config(heads=2, head_width=8) if HEAD_WIDTH in both else layer_config(heads=4)
+    if HEADS in both or HEAD_WIDTH in both:
+        return layer_config(heads=4, head_width=2)
+    return None
+
+
+def _layers(
+    rows: LayerRows, both: tuple[int, int], config: LayerConfig | None, foreign: bool
+) -> tuple[dict[str, Source | Derived], str]:
+    """The layers that stand, and the one that the call names."""
+    own: dict[str, Source | Derived] = {"a": rows.source}
+    if foreign and config is not None:
+        return {**own, "b": Source(config, layer_parameters(config))}, "b"
+    if config is not None or IDENTITY in both:
+        fresh = ("value",) if IDENTITY in both else ()
+        return {**own, "b": Derived("a", config=config, fresh=fresh)}, "b"
+    return own, "a"
+
+
+def _rows_of(shape: tuple[int, int, int], *, wrong_rank: bool) -> Array:
     lanes, tokens, width = shape
     if not wrong_rank:
         return np.full((lanes, tokens, width), 0.5)
     # A row of rank 4 still shows two tokens; one of rank 2 has no token axis at all.
-    return np.full((lanes, tokens, 1, width), 0.5) if two_tokens else np.full((lanes, width), 0.5)
+    return np.full((lanes, tokens, 1, width) if tokens > 1 else (lanes, width), 0.5)
 
 
-def _update(rows: LayerRows, layer: str) -> Operation:
-    changed = layer_parameters(rows.config, shift=2)
-    return Operation(
-        op="update", layer=layer, inputs={"query": changed.query}, watch=(), label="query updated in place"
-    )
+def _update(query: Array, layer: str) -> Operation:
+    label = "query updated in place"
+    return Operation(op="update", layer=layer, inputs={"query": query}, watch=(), label=label)
 
 
 def _refused(given: Array, layer: str, kind: str, label: str) -> Operation:
@@ -137,7 +114,7 @@ def _non_finite_later(rows: LayerRows) -> Iterator[Trace]:
     for kind, held in (("full", CAPACITY), ("cache_layer_revision_mismatch", 1)):
         steps = [appended(rows, "main", n, n + 1) for n in range(held)]
         if kind != "full":
-            steps.append(_update(rows, "a"))
+            steps.append(_update(layer_parameters(rows.config, shift=2).query, "a"))
         steps.append(_refused(given, "a", kind, f"{kind} before non_finite"))
         yield trace(
             rows, f"order-{kind}-non-finite".replace("_", "-"), f"a NaN row on a cache that is {kind}",
