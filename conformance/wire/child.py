@@ -89,9 +89,8 @@ class Child:
                 raise BrokenPipe("it answered before it had read the whole request", reply)
             if reply is not None:
                 if self._received:
-                    raise BrokenPipe(
-                        "it wrote more than the one line that was asked for", b"".join(self._received)
-                    )
+                    everything = b"\n".join((reply, *self._received))
+                    raise BrokenPipe("it wrote more than the one line that was asked for", everything)
                 return reply
             pending = self._wait(deadline, pending)
 

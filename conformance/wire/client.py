@@ -133,7 +133,7 @@ class WireAdapter:
         )
 
     def append(self, first: Handle, *rest: Any) -> Any:
-        """(layer, cache, rows) or (cache, query, key, value) -> Step, (store, layer, keys, values) -> pair."""
+        """(layer, cache, rows), (cache, query, key, value) -> Step; (store, layer, keys, values) -> pair."""
         names = {"layer": ("layer", "cache", "rows"), "store": ("store", "layer", "keys", "values")}.get(
             sort_of(first), ("cache", "query", "key", "value")
         )

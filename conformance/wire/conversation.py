@@ -206,7 +206,7 @@ class Conversation:
     def _broken(self, problem: str, came: bytes = b"") -> WireError:
         """End the process and say what happened, now that its status and stderr are known."""
         # The text of a broken exchange may show a print, which is worth a word of its own.
-        stray = came and not came.lstrip().startswith(b"{") and not came.startswith(b"\xff")
+        stray = any(line.strip() and not line.startswith(b"{") for line in came.splitlines()[:8])
         status = self.end(problem)
         return WireError(
             problem,
@@ -218,7 +218,7 @@ class Conversation:
         return {
             "command": self.command,
             "asked": self._asked,
-            "came": repr(printable(came)) if came else "",
+            "came": f"'{printable(came)}'" if came else "",
             "stderr": self._child.stderr_tail(),
         }
 

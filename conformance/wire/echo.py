@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -64,8 +64,8 @@ def lost_in_echo(result: Any, numbers: Numbers) -> str | None:
     sent = awkward_values()
     answer = fields_of(result, "result", ("values", "bits"), ("values", "bits"))
     read = _patterns(answer["bits"], len(sent))
-    wrongly_read = _first_difference(sent, read)
-    if wrongly_read is not None:
+    wrongly_read = _differences(sent, read)
+    if wrongly_read:
         return _sentence(sent, read, wrongly_read, "the driver's reader")
     back = numbers.array_in(answer["values"], "result.values")
     if back.dtype != np.float64 or back.shape != (len(sent),):
@@ -73,8 +73,8 @@ def lost_in_echo(result: Any, numbers: Numbers) -> str | None:
             "result.values", f"{len(sent)} float64 numbers went out, {back.dtype} {list(back.shape)} came"
         )
     returned = [bits_of(value) for value in back.tolist()]
-    wrongly_written = _first_difference(sent, returned)
-    if wrongly_written is not None:
+    wrongly_written = _differences(sent, returned)
+    if wrongly_written:
         return _sentence(sent, returned, wrongly_written, "the driver's writer")
     return None
 
@@ -90,42 +90,56 @@ def _patterns(given: Any, wanted: int) -> Sequence[str]:
     return [item.lower() for item in given]
 
 
-def _first_difference(sent: Sequence[float], patterns: Sequence[str]) -> int | None:
-    for index, (value, pattern) in enumerate(zip(sent, patterns, strict=True)):
-        same = pattern == bits_of(value)
-        if not same and not (math.isnan(value) and math.isnan(_value(pattern))):
-            return index
-    return None
+def _differences(sent: Sequence[float], patterns: Sequence[str]) -> list[int]:
+    return [
+        index
+        for index, (value, pattern) in enumerate(zip(sent, patterns, strict=True))
+        if not _alike(value, _value(pattern))
+    ]
 
 
 def _value(pattern: str) -> float:
     return float(struct.unpack(">d", bytes.fromhex(pattern))[0])
 
 
-def _sentence(sent: Sequence[float], patterns: Sequence[str], index: int, culprit: str) -> str:
-    value, other = sent[index], _value(patterns[index])
+def _alike(left: float, right: float) -> bool:
+    """The same bits; one NaN is as good as another."""
+    return struct.pack(">d", left) == struct.pack(">d", right) or (math.isnan(left) and math.isnan(right))
+
+
+def _sentence(sent: Sequence[float], patterns: Sequence[str], lost: list[int], culprit: str) -> str:
+    first = lost[0]
+    others = [_value(pattern) for pattern in patterns]
+    finite = [pair for pair in zip(sent, others, strict=True) if math.isfinite(pair[0])]
     return (
-        f"{culprit} loses bits: value {index} of the echo, {value!r} (bits {bits_of(value)}), "
-        f"became {other!r} (bits {patterns[index]}){_guess(value, other)}"
+        f"{culprit} loses bits: value {first} of the echo, {sent[first]!r} (bits {bits_of(sent[first])}), "
+        f"became {others[first]!r} (bits {patterns[first]}), and {len(lost) - 1} more of {len(sent)} changed"
+        f"{_guess(finite)}"
     )
 
 
-def _guess(value: float, other: float) -> str:
-    """What the loss looks like."""
+def _guess(pairs: Sequence[tuple[float, float]]) -> str:
+    """What the loss looks like: the first explanation under which every value became what it became."""
+    for explanation, change in _EXPLANATIONS.items():
+        if all(_alike(change(value), other) for value, other in pairs):
+            return f"; this looks like {explanation}"
+    near = all(value == other or abs(other - value) <= 1e-12 * abs(value) for value, other in pairs)
+    return f"; this looks like {_MISROUNDING}" if near else ""
+
+
+def _float32(value: float) -> float:
     with np.errstate(all="ignore"):
-        if _alike(float(np.float32(value)), other):
-            return "; this looks like a hop through float32"
-    for digits in range(6, 17):
-        if _alike(float(f"{value:.{digits}g}"), other):
-            return f"; this looks like printing {digits} digits, where 17 are needed"
-    if value == 0.0 and other == 0.0:
-        return '; the sign of zero is gone, which JSON.stringify does (write "-0")'
-    if abs(value) < 2.0**-1022 and other == 0.0:
-        return "; this looks like subnormal numbers flushed to zero"
-    if value != 0 and abs(other / value - 1) < 1e-12:
-        return '; this looks like a decimal conversion that does not round correctly (say "numbers": "bits")'
-    return ""
+        return float(np.float32(value))
 
 
-def _alike(left: float, right: float) -> bool:
-    return struct.pack(">d", left) == struct.pack(">d", right)
+def _digits(count: int) -> Callable[[float], float]:
+    return lambda value: float(f"{value:.{count}g}")
+
+
+_MISROUNDING = 'a decimal conversion that does not round correctly (say "numbers": "bits")'
+_EXPLANATIONS: Mapping[str, Callable[[float], float]] = {
+    'the sign of zero lost, as by JSON.stringify (write "-0")': lambda value: value + 0.0,
+    "a hop through float32": _float32,
+    "subnormal numbers flushed to zero": lambda v: math.copysign(0.0, v) if abs(v) < 2.0**-1022 else v,
+    **{f"{count} digits printed, where 17 are needed": _digits(count) for count in range(16, 5, -1)},
+}

@@ -6,14 +6,13 @@ import reprlib
 from typing import Any
 
 
-def printable(given: str | bytes, limit: int = 300) -> str:
-    """`given` in one printable piece of at most about `limit` characters; what cannot be shown is escaped."""
-    if isinstance(given, bytes):
-        given = given[: 4 * limit].decode("utf-8", "backslashreplace")
+def printable(given: str | bytes, limit: int = 200) -> str:
+    """`given` in one printable piece of about `limit` characters; what cannot be shown is escaped."""
+    text = given[: 4 * limit].decode("utf-8", "backslashreplace") if isinstance(given, bytes) else given
     shown = "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in given[:limit]
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[:limit]
     )
-    return shown if len(given) <= limit else f"{shown}... ({len(given)} characters)"
+    return shown if len(text) <= limit else f"{shown}..."
 
 
 def last_of(given: bytes, limit: int = 2000) -> str:

@@ -29,9 +29,8 @@ def walk(adapter: WireAdapter, say: Callable[[str], None]) -> int:
     declaration = pace.step("hello and echo", lambda: adapter.declaration, _no_refusal, must=True)
     if declaration is None:
         return EXIT_SILENT
-    say(
-        f"  it is {declaration.name!r}, levels {', '.join(declaration.levels)}, features {_listed(declaration)}"
-    )
+    levels, features = ", ".join(declaration.levels), ", ".join(sorted(declaration.features)) or "none"
+    say(f"  it is {declaration.name!r}, levels {levels}, features {features}")
     for level in declaration.levels:
         say(f"-- level {level}")
         _level(pace, subject(level, adapter, declaration), declaration)
@@ -66,7 +65,7 @@ class Pace:
         self._say(title)
         for pair in self.adapter.take_exchanges():
             for mark, line in zip("><", pair, strict=True):
-                self._say(f"  {mark} {_shortened(line)}")
+                self._say(f"  {mark} {printable(line.rstrip(), _SHOWN)}")
         self._say(f"  WRONG: {problem}" if problem else "  ok")
         self.wrong += bool(problem)
         self.good += not problem
@@ -165,19 +164,12 @@ def _nonsense(adapter: WireAdapter) -> str:
 
 def _with_advice(error: AdapterError) -> str:
     if isinstance(error, LossyPipeError):
-        return f"{error}\n  do: read with a parser that rounds correctly, write 17 significant digits, or say bits"
+        return (
+            f"{error}\n  do: read with a parser that rounds correctly, write 17 significant digits, or bits"
+        )
     if isinstance(error, DriverError):
         return f"{error}\n  do: see docs/wire-protocol.md for the operands of this request"
     return str(error)
-
-
-def _shortened(line: bytes) -> str:
-    text = printable(line, _SHOWN)
-    return text.partition("... (")[0] + " ..." if "... (" in text else text
-
-
-def _listed(declaration: Declaration) -> str:
-    return ", ".join(sorted(declaration.features)) or "none"
 
 
 def _no_refusal(value: Any) -> str:
@@ -242,7 +234,7 @@ def _of_length(length: int, declaration: Declaration) -> Judge:
         if length and seen.keys is None and declaration.keys != "unreadable":
             return 'the observation carries no keys; send them, or declare "keys": "unreadable"'
         if length and seen.keys is not None and (seen.keys.ndim != 4 or seen.keys.shape[2] != length):
-            return f"keys of shape {list(seen.keys.shape)} came, [lanes, key/value heads, {length}, width] was wanted"
+            return f"keys {list(seen.keys.shape)} came, [lanes, key/value heads, {length}, width] was wanted"
         return ""
 
     return judge
