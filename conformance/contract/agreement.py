@@ -11,7 +11,8 @@ LAYERS = ("layer", "attention")
 REQUIREMENTS = (
     Requirement(
         id="AGREE-OUTPUT",
-        sentence="Every output row MUST differ from the exact causal attention of its whole prefix by at most "
+        sentence="Every output row MUST differ from the exact causal attention of its whole prefix by at "
+        "most "
         "1e-12 in float64 (1e-12 itself passes), or by the printed bound where another is provable.",
         levels=LAYERS,
         profiles=BOTH,

@@ -22,7 +22,8 @@ REQUIREMENTS = (
     Requirement(
         id="BIND-REVISION",
         sentence="An update in place of any one of the four parameters MUST make the cache stale: "
-        "cache_layer_revision_mismatch, with the index of the first parameter that differs where it is given.",
+        "cache_layer_revision_mismatch, with the index of the first parameter that differs where it is "
+        "given.",
         levels=LAYER,
         profiles=("strict",),
         needs=UPDATE,
@@ -81,7 +82,8 @@ REQUIREMENTS = (
     ),
     Requirement(
         id="BIND-KV-HEADS",
-        sentence="A layer with another number of key/value heads MUST be refused as cache_head_count_mismatch.",
+        sentence="A layer with another number of key/value heads MUST be refused as "
+        "cache_head_count_mismatch.",
         levels=LAYER,
         profiles=("strict",),
         needs=frozenset({"gqa"}),
@@ -108,7 +110,8 @@ REQUIREMENTS = (
     ),
     Requirement(
         id="STALE-WEIGHTS",
-        sentence="After an update of the weights an implementation MUST refuse or compute the prefix anew; rows "
+        sentence="After an update of the weights an implementation MUST refuse or compute the prefix anew; "
+        "rows "
         "of old and new weights are never mixed.",
         levels=LAYER,
         profiles=("core", "strict"),

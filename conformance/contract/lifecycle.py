@@ -7,11 +7,13 @@ from conformance.contract.model import Requirement
 STORAGE = frozenset({"storage"})
 BOTH = ("core", "strict")
 LAYERS = ("layer", "attention")
+STORED = ("layer", "attention", "store")
 
 REQUIREMENTS = (
     Requirement(
         id="POSITION-OFFSET",
-        sentence="The old length MUST be the position of the new row: keys stored after a history are rotated "
+        sentence="The old length MUST be the position of the new row: keys stored after a history are "
+        "rotated "
         "at it, not at 0, not at capacity, not one off.",
         levels=("layer",),
         profiles=BOTH,
@@ -31,16 +33,16 @@ REQUIREMENTS = (
     Requirement(
         id="CAPACITY-FITS",
         sentence="Exactly C rows MUST fit: the row that fills the cache is accepted and right.",
-        levels=LAYERS,
-        profiles=BOTH,
+        levels=STORED,
+        profiles=("core", "strict", "store"),
         source="System 1, State and Rejections",
         look="the last slot refused, slots that wrap one early",
     ),
     Requirement(
         id="CAPACITY-FULL",
         sentence="Row C + 1 MUST be refused as full.",
-        levels=LAYERS,
-        profiles=BOTH,
+        levels=STORED,
+        profiles=("core", "strict", "store"),
         fixed_only=True,
         source="System 1, Rejections, check 11",
         look="a clipped slot, a ring, a silent drop of the extra row",
@@ -48,8 +50,8 @@ REQUIREMENTS = (
     Requirement(
         id="RESET-LENGTH",
         sentence="Reset MUST set the length to 0.",
-        levels=LAYERS,
-        profiles=BOTH,
+        levels=STORED,
+        profiles=("core", "strict", "store"),
         source="System 1, Reset",
         look="a reset that clears numbers and keeps the length, or does nothing",
     ),
@@ -76,8 +78,8 @@ REQUIREMENTS = (
     Requirement(
         id="RESET-CAPACITY",
         sentence="Reset MUST keep the capacity: C rows fit again, and no more.",
-        levels=LAYERS,
-        profiles=BOTH,
+        levels=STORED,
+        profiles=("core", "strict", "store"),
         source="System 1, Reset",
     ),
     Requirement(
@@ -90,16 +92,18 @@ REQUIREMENTS = (
     ),
     Requirement(
         id="RESET-INFLUENCE",
-        sentence="After a reset nothing of what was there MUST influence a later row: other rows give, bit for "
+        sentence="After a reset nothing of what was there MUST influence a later row: other rows give, bit "
+        "for "
         "bit, what a fresh cache gives.",
-        levels=LAYERS,
-        profiles=BOTH,
+        levels=STORED,
+        profiles=("core", "strict", "store"),
         source="System 1, Reset: stale rows are never read",
         look="rows up to an old high-water mark still read",
     ),
     Requirement(
         id="RESET-POISONED",
-        sentence="Reset and replay MUST equal a fresh cache bit for bit also when unused storage holds NaN or "
+        sentence="Reset and replay MUST equal a fresh cache bit for bit also when unused storage holds NaN "
+        "or "
         "1e300.",
         levels=LAYERS,
         profiles=("strict",),
@@ -118,24 +122,24 @@ REQUIREMENTS = (
     Requirement(
         id="ISOLATE-CACHES",
         sentence="Two caches of one layer, used alternately, MUST each behave as if alone.",
-        levels=LAYERS,
-        profiles=BOTH,
+        levels=STORED,
+        profiles=("core", "strict", "store"),
         source="System 1, State",
         look="buffers or counters shared by caches, tables memoised on the shape alone",
     ),
     Requirement(
         id="ISOLATE-INPUTS",
         sentence="A call MUST NOT change the arrays that it is given.",
-        levels=LAYERS,
-        profiles=BOTH,
+        levels=STORED,
+        profiles=("core", "strict", "store"),
         source="System 1, One step",
         look="rotation in place in the caller's array",
     ),
     Requirement(
         id="ISOLATE-CALLER-ARRAY",
         sentence="A later change of the caller's own array MUST change nothing in the cache.",
-        levels=LAYERS,
-        profiles=BOTH,
+        levels=STORED,
+        profiles=("core", "strict", "store"),
         source="System 1, State",
         look="the caller's array stored without a copy",
     ),

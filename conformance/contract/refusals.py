@@ -7,6 +7,7 @@ from conformance.contract.model import Requirement
 STORAGE = frozenset({"storage"})
 BOTH = ("core", "strict")
 LAYERS = ("layer", "attention")
+STORED = ("layer", "attention", "store")
 LAYER = ("layer",)
 
 
@@ -53,7 +54,8 @@ REQUIREMENTS = (
     ),
     Requirement(
         id="REJECT-ORDER",
-        sentence="A call that breaks two rules at once MUST be refused for the earlier one, for every pair of "
+        sentence="A call that breaks two rules at once MUST be refused for the earlier one, for every pair "
+        "of "
         "checks that can be built.",
         levels=LAYER,
         profiles=("strict",),
@@ -63,7 +65,8 @@ REQUIREMENTS = (
     ),
     Requirement(
         id="REJECT-DETAILS",
-        sentence="Where a rejection carries a parameter index, revisions, a flat index or a value, they MUST be "
+        sentence="Where a rejection carries a parameter index, revisions, a flat index or a value, they "
+        "MUST be "
         "those of the first offence.",
         levels=LAYER,
         profiles=("strict",),
@@ -99,8 +102,8 @@ REQUIREMENTS = (
     Requirement(
         id="ATOMIC-LENGTH",
         sentence="A refused call MUST leave the length as it was.",
-        levels=LAYERS,
-        profiles=BOTH,
+        levels=STORED,
+        profiles=("core", "strict", "store"),
         where_observable=True,
         source="System 1, Rejections",
         look="the length raised before the last check",
@@ -108,8 +111,8 @@ REQUIREMENTS = (
     Requirement(
         id="ATOMIC-ROWS",
         sentence="A refused call MUST leave the logical keys and values as they were, bit for bit.",
-        levels=LAYERS,
-        profiles=BOTH,
+        levels=STORED,
+        profiles=("core", "strict", "store"),
         where_observable=True,
         source="System 1, Rejections",
         look="the newest row overwritten before the refusal",
@@ -135,9 +138,10 @@ REQUIREMENTS = (
     ),
     Requirement(
         id="ATOMIC-FUTURE",
-        sentence="After a refused call what is still lawful MUST go on, bit for bit as beside an untouched twin.",
-        levels=LAYERS,
-        profiles=BOTH,
+        sentence="After a refused call what is still lawful MUST go on, bit for bit as beside an untouched "
+        "twin.",
+        levels=STORED,
+        profiles=("core", "strict", "store"),
         where_observable=True,
         source="System 1, Rejections",
         look="a position counter moved by the refused call, a poisoned table",

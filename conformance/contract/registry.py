@@ -13,12 +13,23 @@ from conformance.contract import (
     lifecycle,
     refusals,
     storage,
+    store,
     untestable,
 )
 from conformance.contract.model import Requirement
 from conformance.errors import UsageError
 
-FAMILIES = (agreement, storage, lifecycle, binding, refusals, construction, features, untestable)
+FAMILIES = (
+    agreement,
+    storage,
+    lifecycle,
+    binding,
+    refusals,
+    construction,
+    features,
+    store,
+    untestable,
+)
 
 
 @dataclass(frozen=True)
@@ -32,8 +43,9 @@ class Profile:
     embedded: str = "numpy"
 
 
-def _feature(name: str, about: str, feature: str) -> Profile:
-    return Profile(name, about, ("layer", "attention"), frozenset({feature}), "numpy-chunks")
+def _feature(name: str, about: str, feature: str, *, store: bool = False) -> Profile:
+    levels = ("layer", "attention", "store") if store else ("layer", "attention")
+    return Profile(name, about, levels, frozenset({feature}), "numpy-chunks")
 
 
 PROFILES: dict[str, Profile] = {
@@ -41,11 +53,12 @@ PROFILES: dict[str, Profile] = {
     for profile in (
         Profile("core", "what any cache must do whatever its design", ("layer", "attention")),
         Profile("strict", "all that System 1, the layer cache, demands", ("layer", "attention")),
+        Profile("store", "keeping rows and giving them back", ("store",), embedded="numpy-store"),
         _feature("chunks", "append of several rows at once", "chunks"),
         _feature("gqa", "fewer key/value heads than query heads", "gqa"),
-        _feature("rollback", "taking the newest rows back", "truncate"),
-        _feature("fork", "two continuations of one history", "fork"),
-        _feature("reorder", "lanes permuted, duplicated and dropped", "reorder"),
+        _feature("rollback", "taking the newest rows back", "truncate", store=True),
+        _feature("fork", "two continuations of one history", "fork", store=True),
+        _feature("reorder", "lanes permuted, duplicated and dropped", "reorder", store=True),
     )
 }
 
@@ -84,6 +97,8 @@ def profile_requirements(profile: str, level: str) -> tuple[Requirement, ...]:
         raise UsageError(f"there is no profile {profile!r}; the profiles are {', '.join(PROFILES)}")
     if level not in PROFILES[profile].levels:
         raise UsageError(
-            f"profile {profile!r} asks nothing of level {level!r}; it is for {', '.join(PROFILES[profile].levels)}"
+            f"profile {profile!r} asks nothing of level {level!r}; it is for "
+            f"{', "
+            f"'.join(PROFILES[profile].levels)}"
         )
     return tuple(e for e in all_requirements() if profile in e.profiles and level in e.levels)

@@ -7,6 +7,7 @@ from conformance.contract.model import Requirement
 STORAGE = frozenset({"storage"})
 BOTH = ("core", "strict")
 LAYERS = ("layer", "attention")
+STORED = ("layer", "attention", "store")
 
 REQUIREMENTS = (
     Requirement(
@@ -31,16 +32,16 @@ REQUIREMENTS = (
     Requirement(
         id="STORE-LENGTH",
         sentence="The length MUST start at 0 and rise by exactly the number of rows of every append.",
-        levels=LAYERS,
-        profiles=BOTH,
+        levels=STORED,
+        profiles=("core", "strict", "store"),
         source="System 1, State and One step",
         look="length raised twice, a length read from the buffer's shape",
     ),
     Requirement(
         id="STORE-LOGICAL-SHAPE",
         sentence="Logical snapshots MUST have the shapes [B,G,n,dk] and [B,G,n,dv].",
-        levels=LAYERS,
-        profiles=BOTH,
+        levels=STORED,
+        profiles=("core", "strict", "store"),
         where_observable=True,
         source="System 1, State",
         look="query heads stored instead of key/value heads, capacity instead of length",
@@ -48,8 +49,8 @@ REQUIREMENTS = (
     Requirement(
         id="STORE-EARLIER-ROWS",
         sentence="An append MUST leave every earlier row bit for bit as it was.",
-        levels=LAYERS,
-        profiles=BOTH,
+        levels=STORED,
+        profiles=("core", "strict", "store"),
         where_observable=True,
         source="System 1, State",
         look="stored keys rotated once more, a write at the wrong slot, growth that shuffles axes",
@@ -67,8 +68,8 @@ REQUIREMENTS = (
     Requirement(
         id="STORE-ROW-BITS",
         sentence="The stored rows MUST be the candidate key and value rows bit for bit, -0.0 included.",
-        levels=LAYERS,
-        profiles=("strict",),
+        levels=STORED,
+        profiles=("strict", "store"),
         where_observable=True,
         source="System 1, One step",
         look="rows written through an addition or a narrower dtype",
@@ -129,7 +130,8 @@ REQUIREMENTS = (
     ),
     Requirement(
         id="REUSE-STORED-ROW",
-        sentence="When one stored value row is changed from outside, the next output MUST move exactly as the "
+        sentence="When one stored value row is changed from outside, the next output MUST move exactly as "
+        "the "
         "formula says: retained rows are read, not computed again.",
         levels=LAYERS,
         profiles=("strict",),
@@ -140,7 +142,8 @@ REQUIREMENTS = (
     ),
     Requirement(
         id="REUSE-WORK-STEP",
-        sentence="A step MUST declare position p, p + 1 full-prefix rows, 1 incremental row and p reused rows "
+        sentence="A step MUST declare position p, p + 1 full-prefix rows, 1 incremental row and p reused "
+        "rows "
         "(for T rows: p + T, T, p).",
         levels=("layer",),
         profiles=("strict",),
@@ -150,7 +153,8 @@ REQUIREMENTS = (
     ),
     Requirement(
         id="REUSE-WORK-TOTAL",
-        sentence="Over lengths 1, 2, 3 the declared work MUST total 6 full-prefix, 3 incremental and 3 reused "
+        sentence="Over lengths 1, 2, 3 the declared work MUST total 6 full-prefix, 3 incremental and 3 "
+        "reused "
         "rows per projection, 6 avoided across keys and values, and full = incremental + reused.",
         levels=("layer",),
         profiles=("strict",),

@@ -19,7 +19,10 @@ from conformance.player.records import Buffer, CacheView, Returned
 
 def appended(sight: Sight) -> Iterator[Check]:
     """The frame of an accepted append, for every cache that was observed before and after."""
-    outcome, name = sight.record.outcome, sight.record.operation.target
+    operation = sight.record.operation
+    outcome, name = sight.record.outcome, operation.target
+    if "layer" in operation.arguments:
+        name = f"{name}/{operation.arguments['layer']}"
     before, after = sight.record.before.get(name), sight.record.after.get(name)
     if not isinstance(outcome, Returned) or before is None or after is None:
         return
@@ -68,7 +71,7 @@ def _row_bits(sight: Sight, outcome: Returned, before: CacheView, after: CacheVi
     elif level == "attention":
         candidates = {"keys": inputs["key"], "values": inputs["value"]}
     else:
-        return
+        candidates = {"keys": inputs["keys"], "values": inputs["values"]}
     for name, candidate in candidates.items():
         now = getattr(after, name)
         if now is None or candidate is None:

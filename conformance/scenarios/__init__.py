@@ -17,11 +17,13 @@ from conformance.scenarios import (
     order,
     refusals,
     storage,
+    store,
 )
 from conformance.trace.model import Trace
 
 FAMILIES = (
     storage,
+    store,
     lifecycle,
     construction,
     refusals,
@@ -37,6 +39,6 @@ FAMILIES = (
 
 def scenarios(declaration: Declaration) -> Iterator[Trace]:
     """Every scenario for the level of a declaration, in a fixed order, with bounds for its precision."""
-    if declaration.levels[0] in ("layer", "attention"):
+    if declaration.levels[0] in ("store", "layer", "attention"):
         for family in FAMILIES:
             yield from family.traces(declaration)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from conformance.adapter import Declaration
-from conformance.scenarios.material import LayerRows, Rows, appended, material
+from conformance.scenarios.material import LayerRows, Rows, StoreRows, appended, material
 from conformance.scenarios.refusals import twins
 from conformance.scenarios.storage import CAPACITY, trace, unchanged
 from conformance.trace.expect import Accepted, Custom, Length, Refused, Same
@@ -32,6 +32,8 @@ def partitions(count: int) -> Iterator[tuple[int, ...]]:
 def traces(declaration: Declaration) -> Iterator[Trace]:
     """Traces of levels layer and attention."""
     rows = material(declaration)
+    if isinstance(rows, StoreRows):
+        return
     for sizes in partitions(ROWS):
         yield _partition(rows, sizes)
     yield _causal(rows)
@@ -64,7 +66,7 @@ def _causal(rows: Rows) -> Trace:
         changed_rows[:, 4] = 0.5 - changed_rows[:, 4]
         changed: Rows = rows.with_rows(changed_rows)
     else:
-        query, key, value = (getattr(rows, n).copy() for n in ("query", "key", "value"))
+        query, key, value = (getattr(rows, n).copy() for n in rows.inputs(0, 0))
         query[:, :, 4], key[:, :, 4], value[:, :, 4] = 0.5, -key[:, :, 4], 2.0 - value[:, :, 4]
         changed = rows.with_rows(query, key, value)
     steps: list[Operation] = []

@@ -31,9 +31,14 @@ def traces(declaration: Declaration) -> Iterator[Trace]:
     yield _reorder_refused(wide)
 
 
+def handed_in(rows: Rows) -> tuple[str, ...]:
+    """The arrays that an append of these rows is given."""
+    return tuple(rows.inputs(0, 0))
+
+
 def _alike(rows: Rows, requirement: str, label: str) -> tuple[Expectation, ...]:
-    gate = 2.0 * float(rows.field("output", 0, 6)[1].max())
-    return tuple(Same(requirement, name, label, bound=gate) for name in ("output", "keys", "values"))
+    gate = 2.0 * float(rows.field(rows.fields[0], 0, 6)[1].max())
+    return tuple(Same(requirement, name, label, bound=gate) for name in rows.fields)
 
 
 def _truncated(rows: Rows, others: Rows, length: int) -> Trace:
@@ -73,7 +78,7 @@ def _joined(rows: Rows, others: Rows, length: int) -> Rows:
         joined[:, length:] = others.rows[:, length:]
         return rows.with_rows(joined)
     parts = []
-    for name in ("query", "key", "value"):
+    for name in handed_in(rows):
         joined = getattr(rows, name).copy()
         joined[:, :, length:] = getattr(others, name)[:, :, length:]
         parts.append(joined)
@@ -133,7 +138,7 @@ def _lanes_of(rows: Rows, lanes: tuple[int, ...], start: int) -> Rows:
         made[:, :start] = rows.rows[order, :start]
         return rows.with_rows(made)
     parts = []
-    for name in ("query", "key", "value"):
+    for name in handed_in(rows):
         part = getattr(rows, name).copy()
         part[:, :, :start] = getattr(rows, name)[order][:, :, :start]
         parts.append(part)

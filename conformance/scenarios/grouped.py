@@ -22,6 +22,8 @@ from conformance.values import AttentionConfig
 
 def traces(declaration: Declaration) -> Iterator[Trace]:
     """Traces of levels layer and attention: 6 over 3 heads, and 6 over 1."""
+    if declaration.levels[0] == "store":
+        return
     for kv_heads, name, order in ((3, "grouped", "GQA-ORDER"), (1, "multi-query", "GQA-MULTI-QUERY")):
         rows = grouped_rows(declaration, 6, kv_heads)
         yield _trace(rows, name, order)

@@ -14,13 +14,14 @@ from conformance.trace.model import CacheSpec, Operation, Trace
 
 
 def traces(declaration: Declaration) -> Iterator[Trace]:
-    """Traces of levels layer and attention."""
+    """Traces of levels store, attention and layer."""
     rows, others = material(declaration), material(declaration, shift=1)
     yield _replay(rows)
     yield _other_rows(rows, others)
     yield _reset_empty(rows)
     yield _poisoned(rows, others)
-    yield _lanes(material(declaration, lanes=3))
+    if rows.level != "store":
+        yield _lanes(material(declaration, lanes=3))
     yield _interleaved(rows, others)
     yield _inputs(rows)
     yield _caller_array(rows)
@@ -40,7 +41,7 @@ def _reset(cache: str = "main", label: str = "reset") -> Operation:
 
 
 def _identical(rows: Rows, requirement: str, other: str) -> tuple[Expectation, ...]:
-    fields: tuple[str, ...] = ("output", "keys", "values")
+    fields: tuple[str, ...] = rows.fields
     if "evidence" in rows.declaration.features and isinstance(rows, LayerRows):
         fields += (*EVIDENCE_FIELDS, "weights", "merged")
     return tuple(Same(requirement, name, other, bound=_loose(rows, name)) for name in fields)
@@ -48,7 +49,7 @@ def _identical(rows: Rows, requirement: str, other: str) -> tuple[Expectation, .
 
 def _loose(rows: Rows, name: str) -> float:
     """What two runs of a non-deterministic implementation may differ by: twice the gate."""
-    field = name if name in ("keys", "values") else "output"
+    field = name if name in rows.fields else "output"
     return 2.0 * float(np.max(rows.field(field, 0, 5)[1]))
 
 

@@ -48,7 +48,7 @@ class Offence:
 
 
 def traces(declaration: Declaration) -> Iterator[Trace]:
-    """Each offence on an empty and a part-filled cache, and where lawful on a full one."""
+    """Each offence on an empty, a part-filled and a full cache; at other levels the row too many alone."""
     rows = material(declaration)
     if isinstance(rows, LayerRows):
         for offence in (*form_offences(rows), *layer_offences(rows)):
@@ -103,8 +103,8 @@ def future(rows: Rows, held: int) -> list[Operation]:
 
 def alike(rows: Rows, label: str) -> tuple[Expectation, ...]:
     """Everything observed equals what the untouched twin showed."""
-    gate = 2.0 * float(np.max(rows.field("output", 0, CAPACITY)[1]))
-    return tuple(Same("ATOMIC-FUTURE", name, label, bound=gate) for name in ("output", "keys", "values"))
+    gate = 2.0 * float(np.max(rows.field(rows.fields[0], 0, CAPACITY)[1]))
+    return tuple(Same("ATOMIC-FUTURE", name, label, bound=gate) for name in rows.fields)
 
 
 def form_offences(rows: LayerRows) -> list[Offence]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from conformance.adapter import Declaration
-from conformance.scenarios.material import LayerRows, Rows, appended, material
+from conformance.scenarios.material import AttentionRows, LayerRows, Rows, StoreRows, appended, material
 from conformance.trace.expect import (
     Accepted,
     Close,
@@ -26,13 +26,14 @@ CAPACITY = 8
 
 
 def traces(declaration: Declaration) -> Iterator[Trace]:
-    """Traces of levels layer and attention."""
+    """Traces of levels store, attention and layer."""
     rows = material(declaration)
     yield _fresh(rows)
     yield _frame(rows)
-    yield _reuse(rows)
-    yield _unused(rows)
     yield _capacity(rows)
+    if not isinstance(rows, StoreRows):
+        yield _reuse(rows)
+        yield _unused(rows)
     if isinstance(rows, LayerRows):
         yield _evidence(rows)
         yield _work(rows)
@@ -106,7 +107,7 @@ def _rotates(rows: Rows) -> bool:
     return rows.level == "layer"
 
 
-def _reuse(rows: Rows) -> Trace:
+def _reuse(rows: LayerRows | AttentionRows) -> Trace:
     before = tuple(appended(rows, "main", n, n + 1, label=f"row {n}") for n in range(3))
     heads, _, width = rows.slot_shape
     numbers = np.array([3.0, -2.0, 1.5, 4.0, -1.0, 2.5, 0.5, -3.5])[:width]
