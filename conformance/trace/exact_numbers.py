@@ -26,13 +26,14 @@ LONGEST = 1200
 """Characters of the longest number; the longest exact float64 needs 1 077 decimal characters."""
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,38})")
 _RATIO = re.compile(r"(-?(?:0|[1-9][0-9]*))/([1-9][0-9]*)")
 _HEX = re.compile(r"(-?)0x([0-9a-f]+)(?:\.([0-9a-f]+))?p([+-]?[0-9]{1,4})")
 _CANONICAL_HEX = re.compile(r"-?0x[01](?:\.[0-9a-f]{1,13})?p(?:[+-][0-9]{1,3}|-10[01][0-9]|-102[012])")
 """Hexadecimal floats that are a float64 whatever their digits."""
-_DECIMAL = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:e([+-]?[0-9]{1,3}))?")
-_LONG = r"-?(?:0\.0{0,40}[1-9][0-9]{39,60}|(?=[0-9.]{41})[1-9][0-9]{0,60}\.[0-9]{1,60})"
-_LONG_ROW = re.compile(f"{_LONG}(?: {_LONG})*")
+_DECIMAL = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:e([+-]?[0-9]{1,4}))?")
+_LONG = r"(?>-?(?:0\.0{0,40}[1-9][0-9]{39,60}|(?=[0-9.]{41})[1-9][0-9]{0,60}\.[0-9]{1,60}))"
+_LONG_ROW = re.compile(f"{_LONG}(?: {_LONG})*+")
 
 
 def exact_number(token: str) -> float:
@@ -138,6 +139,7 @@ class Rows:
 
     def __init__(self) -> None:
         self._exact: dict[str, float] = {}
+        self._handed: dict[str, float] = {}
         self._golden: dict[str, float] = {}
 
     def exact(self, row: str) -> list[float]:
@@ -146,7 +148,7 @@ class Rows:
 
     def handed(self, row: str) -> list[float]:
         """A row of exact numbers in which `nan`, `inf` and `-inf` may stand."""
-        return [WORDS[token] if token in WORDS else self.exact(token)[0] for token in _tokens(row)]
+        return _numbers(row, self._handed, handed_number)
 
     def golden(self, row: str) -> list[float]:
         """A row of golden numbers."""
@@ -180,8 +182,8 @@ def _tokens(row: str) -> list[str]:
 
 
 def whole(token: str) -> int:
-    """A whole number of at most 40 digits."""
-    if not _INTEGER.fullmatch(token) or len(token) > 40:
+    """A whole number of at most 39 digits."""
+    if not _WHOLE.fullmatch(token):
         raise ValueError(f"{_show(token)} is not a whole number such as 24")
     return int(token)
 
