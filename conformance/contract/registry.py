@@ -97,8 +97,7 @@ def profile_requirements(profile: str, level: str) -> tuple[Requirement, ...]:
         raise UsageError(f"there is no profile {profile!r}; the profiles are {', '.join(PROFILES)}")
     if level not in PROFILES[profile].levels:
         raise UsageError(
-            f"profile {profile!r} asks nothing of level {level!r}; it is for "
-            f"{', "
-            f"'.join(PROFILES[profile].levels)}"
+            f"profile {profile!r} asks nothing of level {level!r}; "
+            f"it is for {', '.join(PROFILES[profile].levels)}"
         )
     return tuple(e for e in all_requirements() if profile in e.profiles and level in e.levels)
