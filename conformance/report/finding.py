@@ -6,6 +6,7 @@ import math
 import shlex
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 
 from conformance.adapters.naming import is_name
 from conformance.contract import requirement
@@ -15,6 +16,7 @@ from conformance.report.model import Report
 from conformance.report.style import Style
 
 WIDTH = 100
+_KIT = Path(__file__).parents[1]
 _COLUMN = 12
 
 
@@ -25,6 +27,9 @@ def finding_lines(check: Check, report: Report, style: Style, *, more: Sequence[
     lines += row("where", place(check))
     if check.message:
         lines += row("what", check.message)
+    raised = raised_at(check.detail)
+    if raised:
+        lines += row("raised at", raised)
     if check.difference is not None:
         lines += numbers(check.difference)
     likeness = report.looks_like.get((check.trace, check.step))
@@ -35,9 +40,7 @@ def finding_lines(check: Check, report: Report, style: Style, *, more: Sequence[
     if more:
         places = list(dict.fromkeys(other.trace for other in more))
         shown = ", ".join(places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
-        lines += row(
-            "also", f"{_count(len(more), 'more finding')} in {_count(len(places), 'trace')}: {shown}"
-        )
+        lines += row("also", f"{count(len(more), 'more finding')} in {count(len(places), 'trace')}: {shown}")
     return lines
 
 
@@ -87,6 +90,13 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH - _COLUMN, break_long_words=False, break_on_hyphens=False) or [""]
 
 
+def raised_at(detail: str) -> str:
+    """The last place of a traceback: file, line, function; "" where that is in the kit itself."""
+    frames = [line.strip() for line in detail.splitlines() if line.startswith('  File "')]
+    last = frames[-1].removeprefix("File ").replace('"', "") if frames else ""
+    return "" if last.startswith(str(_KIT)) else last
+
+
 def reproduce(trace: str, adapter: str) -> str:
     """One command that plays this trace again."""
     if not is_name(adapter):
@@ -105,5 +115,6 @@ def _short(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """`1 trace`, `2 traces`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import re
 import textwrap
 from collections.abc import Iterator
 
 from conformance.judge.findings import Check
-from conformance.report.finding import WIDTH, finding_lines, row
+from conformance.report.finding import count, finding_lines, row
 from conformance.report.model import Report
 from conformance.report.style import Style
 from conformance.verdict import ProfileVerdict, Result, Standing
 
+_NUMBERS = re.compile(r"[\d.,+\-\[\]\se]+")
 NOT_PASSED: tuple[Standing, ...] = (
     "fail",
     "error",
@@ -21,7 +24,7 @@ NOT_PASSED: tuple[Standing, ...] = (
     "pending",
 )
 FULL = 8
-"""How many requirements are told in full; the others get a line each."""
+"""How many kinds of finding are told in full; the others get a line each."""
 
 
 def report_text(report: Report, *, style: Style | None = None, full: int = FULL) -> str:
@@ -67,49 +70,52 @@ def _broken(report: Report, style: Style) -> list[str]:
 
 
 def failing(report: Report) -> list[tuple[str, tuple[Check, ...]]]:
-    """Every requirement of the profiles that has findings, with them, in the order of the contract.
-
-    One that was violated stands before one that could not be seen because the adapter broke.
-    """
+    """Every requirement of the profiles that has findings, with them, in the order of the contract."""
     asked = {r.requirement.id: r for p in report.verdict.profiles for r in p.results}
-    found = [(name, r.findings) for name, r in asked.items() if r.findings]
-    return sorted(found, key=lambda entry: all(c.status == "error" for c in entry[1]))
+    return [(name, r.findings) for name, r in asked.items() if r.findings]
 
 
 def _findings(report: Report, style: Style, full: int) -> Iterator[str]:
-    groups = _merged(failing(report))
-    for number, (findings, others) in enumerate(groups):
+    """The first requirement of every kind of message in full, the others a line each."""
+    told: set[str] = set()
+    short: list[str] = []
+    for findings, others in _merged(failing(report)):
         first = next((c for c in findings if c.status == "fail"), findings[0])
-        rest = [c for c in findings if c is not first]
-        if number < full:
-            yield from finding_lines(first, report, style, more=rest)
-            if others:
-                yield from row("same under", _some(others, 6))
-            yield ""
+        if first.message in told or len(told) == full:
+            short.append(_short(first, len(findings), style, told=first.message in told))
             continue
-        if number == full:
-            yield "and, with 'kv-conformance explain ID' for each:"
-        name = style.standing(first.status, first.requirement)
-        count = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
-        yield f"  {name}  {count}, first at {first.trace} step {first.step}: {first.message}"
-    if len(groups) > full:
+        told.add(first.message)
+        yield from finding_lines(first, report, style, more=[c for c in findings if c is not first])
+        if others:
+            yield from row("same under", _some(others, 6))
+        yield ""
+    if short:
+        yield "and, perhaps of the same cause, under"
+        yield from short
         yield ""
     outside = _outside(report)
     if outside:
-        text = f"outside these profiles, and not counted, findings stand under {_some(outside, 8)}"
-        yield from textwrap.wrap(text, WIDTH)
+        yield from row(
+            "outside", f"these profiles, and not counted, findings stand under {_some(outside, 8)}"
+        )
         yield ""
 
 
+def _short(check: Check, findings: int, style: Style, *, told: bool) -> str:
+    name = style.standing(check.status, f"{check.requirement:<26}")
+    used = ""
+    if check.difference is not None and check.difference.bound:
+        used = f", {check.share:.3g} bounds off" if math.isfinite(check.share) else ", not finite"
+    message = "" if told else f": {check.message}"
+    return f"  {name} {count(findings, 'finding')}, first in {check.trace} step {check.step}{used}{message}"
+
+
 def _merged(failures: list[tuple[str, tuple[Check, ...]]]) -> list[tuple[tuple[Check, ...], list[str]]]:
-    """Findings by requirement; those that one breakdown put under many requirements stand once."""
-    groups: dict[tuple[str, ...], tuple[tuple[Check, ...], list[str]]] = {}
+    """Findings by requirement; a breakdown that stands under many requirements stands once."""
+    groups: dict[str, tuple[tuple[Check, ...], list[str]]] = {}
     for name, findings in failures:
-        lead = findings[0]
-        if lead.status == "error":
-            cause: tuple[str, ...] = ("error", lead.message)
-        else:
-            cause = (name,) if lead.difference else (lead.trace, str(lead.step), lead.message)
+        broke = findings[0].status == "error"
+        cause = _NUMBERS.sub("#", findings[0].message) if broke else f"under {name}"
         if cause in groups:
             groups[cause][1].append(name)
         else:
@@ -120,6 +126,20 @@ def _merged(failures: list[tuple[str, tuple[Check, ...]]]) -> list[tuple[tuple[C
 def _outside(report: Report) -> list[str]:
     asked = {r.requirement.id for p in report.verdict.profiles for r in p.results}
     return list(dict.fromkeys(c.requirement for c in report.findings if c.requirement not in asked))
+
+
+def profile_text(profile: ProfileVerdict) -> str:
+    """How one profile stands: counts, what failed, what is missing and why."""
+    failed = [r.requirement.id for r in profile.results if r.findings]
+    lines = [f"profile {profile.profile}: {profile.text}, {_counts(profile)}"]
+    return "\n".join(
+        [
+            *lines,
+            *(row("findings", _some(failed, 40)) if failed else []),
+            *_missing(profile),
+            *_advice(profile),
+        ]
+    )
 
 
 def _profiles(report: Report, style: Style) -> Iterator[str]:
