@@ -1,0 +1,1 @@
+"""What the pytest plugin loads when an adapter is asked for."""
