@@ -74,7 +74,8 @@ class Layer:
         for name, value in values.items():
             if np.shape(value) != self.node(name).value.shape:
                 raise ValueError(
-                    f"Layer.update: {name} is {list(self.node(name).value.shape)}, got {list(np.shape(value))}"
+                    f"Layer.update: {name} is {list(self.node(name).value.shape)}, "
+                    f"got {list(np.shape(value))}"
                 )
         converted = {name: np.asarray(value, dtype=np.float64) for name, value in values.items()}
         for name, value in converted.items():
