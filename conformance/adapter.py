@@ -25,7 +25,8 @@ FEATURES: Mapping[str, str] = {
     "truncate": "truncate(cache, length)",
     "fork": "fork(cache) -> cache",
     "reorder": "reorder(cache, lanes)",
-    "paged": "block size, block table and pool observed",
+    "paged": "build_paged(layer, batch_size, capacity, *, block_size, blocks, shared_with=None) -> cache; "
+    "Observation.extra shows block_size, block_tables, free_blocks and pool_blocks",
     "full_prefix": "full_prefix(layer, rows [B,T,D]) -> [B,T,D], the implementation's own uncached path",
     "update_parameters": "update_parameters(layer, {name: array}): in place, raises that node's revision",
     "rewire": "rewire(layer, *, config=None, fresh=()) -> layer sharing the other parameter nodes",
@@ -46,6 +47,7 @@ FEATURE_METHODS: Mapping[str, str] = {
     "rewire": "rewire",
     "poison": "poison",
     "snapshot": "snapshot",
+    "paged": "build_paged",
 }
 """The method that a declared feature promises, where there is one."""
 

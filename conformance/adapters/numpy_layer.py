@@ -65,22 +65,9 @@ class NumpyLayerAdapter:
     def append(self, layer: reference.Layer, cache: reference.LayerCache, rows: Any) -> Step:
         """Append rows [B,T,D]; every field of the step is given."""
         with rejecting():
-            result = reference.append(layer, cache, rows, rows_per_append=self.declaration.rows_per_append)
-        evidence = result.evidence
-        assert evidence is not None
-        return Step(
-            output=result.output,
-            query=evidence.query,
-            key=evidence.key,
-            value=evidence.value,
-            rotated_query=evidence.rotated_query,
-            rotated_key=evidence.rotated_key,
-            weights=evidence.weights,
-            heads=evidence.heads,
-            merged=evidence.merged,
-            length=result.length,
-            work=Work(*result.work),
-        )
+            return step_of(
+                reference.append(layer, cache, rows, rows_per_append=self.declaration.rows_per_append)
+            )
 
     def observe(self, cache: reference.LayerCache) -> Observation:
         """Views of the logical rows and of both buffers; the buffers are writable, so that reuse shows."""
@@ -186,6 +173,26 @@ def numpy_chunks() -> NumpyLayerAdapter:
 def numpy_attention() -> NumpyAttentionAdapter:
     """The built-in adapter `numpy-attention`."""
     return NumpyAttentionAdapter()
+
+
+def step_of(result: reference.StepResult) -> Step:
+    """The step of a result that carries evidence."""
+    evidence = result.evidence
+    if evidence is None:
+        raise ValueError("the result carries no evidence; append with evidence=True")
+    return Step(
+        output=result.output,
+        query=evidence.query,
+        key=evidence.key,
+        value=evidence.value,
+        rotated_query=evidence.rotated_query,
+        rotated_key=evidence.rotated_key,
+        weights=evidence.weights,
+        heads=evidence.heads,
+        merged=evidence.merged,
+        length=result.length,
+        work=Work(*result.work),
+    )
 
 
 @contextmanager

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from numpy.typing import NDArray
 
 from conformance.adapter import Declaration
-from conformance.rejections import Rejected
+from conformance.adapters.numpy_layer import rejecting
 from conformance.values import Observation, StoreConfig
-from reference_impl.layer_errors import CacheError
 from reference_impl.row_checks import RowShape
 from reference_impl.store import FixedStore, GrowingStore
 
@@ -77,15 +74,6 @@ class NumpyStoreAdapter:
         """Lane i takes what lane lanes[i] held."""
         with rejecting():
             store.reorder(lanes)
-
-
-@contextmanager
-def rejecting() -> Iterator[None]:
-    """Turn a typed refusal of the references into a `Rejected` of the same kind."""
-    try:
-        yield
-    except CacheError as refusal:
-        raise Rejected(refusal.kind, str(refusal)) from refusal
 
 
 def numpy_store() -> NumpyStoreAdapter:

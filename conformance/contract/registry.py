@@ -11,6 +11,7 @@ from conformance.contract import (
     construction,
     features,
     lifecycle,
+    paged,
     refusals,
     storage,
     store,
@@ -27,6 +28,7 @@ FAMILIES = (
     refusals,
     construction,
     features,
+    paged,
     store,
     untestable,
 )
@@ -58,6 +60,7 @@ PROFILES: dict[str, Profile] = {
         _feature("gqa", "fewer key/value heads than query heads", "gqa"),
         _feature("rollback", "taking the newest rows back", "truncate", store=True),
         _feature("fork", "two continuations of one history", "fork", store=True),
+        Profile("paged", "rows in blocks", ("layer",), frozenset({"paged"}), "numpy-paged"),
         _feature("reorder", "lanes permuted, duplicated and dropped", "reorder", store=True),
     )
 }

@@ -8,6 +8,7 @@ import numpy as np
 
 from conformance.judge import compare
 from conformance.judge.findings import Check
+from conformance.judge.pools import POOL_RULES
 from conformance.judge.rules import Sight, close
 from conformance.player.records import RefusedCall, Returned
 from conformance.trace.expect import Close, Custom
@@ -189,7 +190,7 @@ def work_total(sight: Sight, wanted: Custom) -> Iterator[Check]:
     yield sight.check(wanted.requirement, "pass" if ok else "fail", message)
 
 
-RULES: Mapping[str, Callable[[Sight, Custom], Iterator[Check]]] = {
+RULES: Mapping[str, Callable[[Sight, Custom], Iterator[Check]]] = POOL_RULES | {
     rule.__name__: rule
     for rule in (
         refused_or_close,

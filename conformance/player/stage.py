@@ -130,8 +130,17 @@ def _append(stage: Stage, operation: Operation, inputs: Mapping[str, NDArray[Any
 
 
 def _build(stage: Stage, operation: Operation, _: Mapping[str, NDArray[Any]]) -> None:
-    wanted = operation.arguments
-    stage.build_cache(operation.target, str(operation.layer), wanted["batch_size"], wanted["capacity"])
+    wanted, layer = operation.arguments, str(operation.layer)
+    lanes, capacity = wanted["batch_size"], wanted["capacity"]
+    if "block_size" not in wanted:
+        stage.build_cache(operation.target, layer, lanes, capacity)
+        return
+    beside = stage.caches[wanted["shared_with"]].handle if wanted["shared_with"] else None
+    handle = stage.method("build_paged")(
+        stage.layers[layer], lanes, capacity,
+        block_size=wanted["block_size"], blocks=wanted["blocks"], shared_with=beside,
+    )  # fmt: skip
+    stage.caches[operation.target] = StandingCache(handle, layer, lanes, capacity)
 
 
 def _observe(stage: Stage, operation: Operation, _: Mapping[str, NDArray[Any]]) -> Any:

@@ -15,6 +15,7 @@ from conformance.scenarios import (
     lifecycle,
     non_finite,
     order,
+    paged,
     refusals,
     storage,
     store,
@@ -34,6 +35,7 @@ FAMILIES = (
     grouped,
     edits,
     extreme,
+    paged,
 )
 
 
