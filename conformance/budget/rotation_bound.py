@@ -1,0 +1,50 @@
+"""The error of rotated heads, from the error of the heads and of the angles."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conformance.budget.rotary import Rotation
+from conformance.budget.units import Array, Units, accumulated
+
+
+def angle_error(turn: Rotation, units: Units) -> Array:
+    """[T, d/2]: how far a computed angle may lie from `p * base**(-2i/d)`.
+
+    4 roundings of the angle's own size (position, power, reciprocal, product) and, because the exponent or
+    the logarithm of the base is rounded too, 4 more that the power magnifies by 2i/d * ln(base).
+    """
+    roundings = 4.0 + 4.0 * turn.exponent * abs(np.log(turn.base))
+    error: Array = roundings * units.angle * np.abs(turn.angle)
+    return error
+
+
+def rotated_error(turn: Rotation, heads: Array, rotated: Array, error: Array, units: Units) -> Array:
+    """The error of `rotated` [B,N,T,d], given that `heads` carry `error`; all of one shape.
+
+    A wrong angle moves a rotated pair at right angles to itself; the cosines, the sines, two products and a
+    sum are rounded. At position 0 the cosine is 1 and the sine 0, and nothing is rounded but the storing.
+    """
+    first, second = turn.halves()
+    wrong = angle_error(turn, units)
+    sideways = np.minimum(wrong, 1.0)
+    shortfall = np.minimum(0.5 * wrong * wrong, 2.0)
+    cosine = np.minimum(np.abs(turn.cosine) + sideways, 1.0)
+    sine = np.minimum(np.abs(turn.sine) + sideways, 1.0)
+    lift = _roundings(units) * (turn.angle != 0.0)
+    magnitude, length = np.abs(heads), np.abs(rotated)
+    along, across = length[..., first], length[..., second]
+    carried_a = (1.0 + lift) * error[..., first] + lift * magnitude[..., first]
+    carried_b = (1.0 + lift) * error[..., second] + lift * magnitude[..., second]
+    total = np.empty_like(length)
+    total[..., first] = cosine * carried_a + sine * carried_b + sideways * across + shortfall * along
+    total[..., second] = sine * carried_a + cosine * carried_b + sideways * along + shortfall * across
+    total += 4.0 * units.underflow
+    return units.stored(total, length)
+
+
+def _roundings(units: Units) -> float:
+    """Relative error of a cosine or sine (4), kept (1, and 1 if eager), multiplied and added (2, and 2)."""
+    product = (1.0 + accumulated(4.0, units.angle)) * (1.0 + accumulated(1.0, units.table))
+    product *= 1.0 + accumulated(3.0, units.intermediate)
+    return product - 1.0 + product * accumulated(2.0, units.arithmetic)
