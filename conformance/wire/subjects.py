@@ -99,11 +99,15 @@ def _store(adapter: WireAdapter, declaration: Declaration) -> Subject:
     def append(_made: Any, store: Any, t: int) -> Any:
         return adapter.append(store, 0, keys[:, :, t : t + 1], -keys[:, :, t : t + 1])
 
+    def overfilled(store: Any) -> None:
+        for t in range(16 * CAPACITY):
+            append(config, store, t % CAPACITY)
+
     return Subject(
         make=lambda: config,
         cache=lambda made: adapter.build_store(made, LANES, CAPACITY if fixed else None),
         append=append,
-        refused=lambda made, store: [append(made, store, t % CAPACITY) for t in range(64)],
+        refused=lambda made, _: overfilled(adapter.build_store(made, LANES, CAPACITY)),
         kinds=("full",) if fixed else (),
         answer=None,
         slot=(0,),

@@ -130,15 +130,17 @@ def _reading_features(pace: Pace, case: Subject, made: Any, cache: Any, declarat
 def _writing_features(pace: Pace, case: Subject, made: Any, cache: Any, declaration: Declaration) -> None:
     """Features after which the cache no longer belongs to its layer come last."""
     adapter, features = pace.adapter, declaration.features
+    if case.prefix is None:
+        return
     if "rewire" in features:
         other = pace.step("rewire", lambda: adapter.rewire(made, fresh=(case.parameter,)), _no_refusal)
-        if other is not None and "layer" in declaration.levels:
+        if other is not None and case.parameter == "key":
             pace.step(
                 "append with the rewired layer",
                 lambda: case.append(other, cache, 1),
                 _refused(("cache_layer_mismatch",), also=Step),
             )
-    if "update_parameters" in features and case.prefix is not None:
+    if "update_parameters" in features:
         shape = (4, 4) if case.parameter == "key" else (4,)
         if case.parameter != "key":
             pace.step("close", lambda: adapter.close(cache), _no_refusal)

@@ -157,6 +157,15 @@ def hangs_after_the_reply(request, result):
     forever()
 
 
+@hostile
+def reads_no_more():
+    driver = Driver()
+    for _ in range(2):
+        request = json.loads(next(LINES))
+        driver.reply(request, driver.answer(request))
+    forever()
+
+
 @at_append
 def drips(request, result):
     for byte in b'{"seq": ' + b" " * 10**6:
@@ -321,7 +330,10 @@ def says_a_key_twice(request, result):
 
 @at_append
 def writes_nan(request, result):
-    raw(b'{"seq": %d, "result": {"output": {"dtype": "float64", "shape": [1], "data": [NaN]}}}\n' % request["seq"])
+    raw(
+        b'{"seq": %d, "result": {"output": {"dtype": "float64", "shape": [1], "data": [NaN]}}}\n'
+        % request["seq"]
+    )
 
 
 @at_append
@@ -381,8 +393,14 @@ answering("gives_a_handle_twice", "build_cache", {"handle": 1})
 answering("gives_a_handle_as_text", "build_layer", {"handle": "layer"})
 answering("answers_reset_with_a_result", "reset", {"length": 0})
 answering("speaks_another_protocol", "hello", {"protocol": 2, "declaration": Driver.declaration})
-answering("claims_an_unknown_feature", "hello", {"protocol": 1, "declaration": {**Driver.declaration, "features": ["speed"]}})
-answering("claims_an_unknown_level", "hello", {"protocol": 1, "declaration": {"name": "x", "levels": ["universe"]}})
+answering(
+    "claims_an_unknown_feature",
+    "hello",
+    {"protocol": 1, "declaration": {**Driver.declaration, "features": ["speed"]}},
+)
+answering(
+    "claims_an_unknown_level", "hello", {"protocol": 1, "declaration": {"name": "x", "levels": ["universe"]}}
+)
 answering("claims_nothing", "hello", {})
 
 
@@ -437,7 +455,19 @@ def dies_by(name):
     ZOO[f"dies_by_{name}"] = lambda: AtAppend(work).run()
 
 
-for deadly in ("SIGABRT", "SIGBUS", "SIGFPE", "SIGHUP", "SIGILL", "SIGINT", "SIGKILL", "SIGPIPE", "SIGSEGV", "SIGTERM", "SIGXCPU"):
+for deadly in (
+    "SIGABRT",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGHUP",
+    "SIGILL",
+    "SIGINT",
+    "SIGKILL",
+    "SIGPIPE",
+    "SIGSEGV",
+    "SIGTERM",
+    "SIGXCPU",
+):
     dies_by(deadly)
 
 
@@ -576,7 +606,10 @@ def echoes_1e400():
     class Overflowing(Lossy):
         def reply(self, request, result):
             if request["method"] == "echo":
-                raw(json.dumps({"seq": request["seq"], "result": result}).replace('"inf"', "1e400").encode() + b"\n")
+                raw(
+                    json.dumps({"seq": request["seq"], "result": result}).replace('"inf"', "1e400").encode()
+                    + b"\n"
+                )
             else:
                 super().reply(request, result)
 
