@@ -19,7 +19,7 @@ def traces(declaration: Declaration) -> Iterator[Trace]:
     Each expectation carries a bound; a trace whose features are not all declared is left out. Raises
     TraceError where a golden file is damaged.
     """
-    for trace in scenarios(declaration):
+    for trace in (*golden_traces(declaration), *scenarios(declaration)):
         if trace.needs <= declaration.features:
             yield replace(trace, dtype=declaration.dtypes[0])
 
