@@ -63,7 +63,7 @@ def default_profiles(declaration: Declaration, *, embedded: bool) -> tuple[str, 
     """
     level = declaration.levels[0]
     first = {"store": "store", "decoder": "decoder"}.get(level, "core")
-    if embedded and declaration.features >= strict_features(level) and level == "layer":
+    if embedded and level == "layer" and declaration.features >= strict_features(level):
         first = "strict"
     opened = tuple(
         profile.name
