@@ -32,7 +32,7 @@ def statuses(adapter: Any, name: str, requirement: str) -> set[str]:
 
 
 class WritesThenRefuses(Clean):
-    """Refuses a second row after it has spoilt the first one in place, through arrays that it shows as views."""
+    """Spoils the first row in place before it refuses, through arrays that it shows as views."""
 
     def append(self, layer: Any, cache: Any, rows: Any) -> Any:
         if cache.length == 4:
@@ -117,14 +117,16 @@ def test_an_observation_that_is_none_is_an_error() -> None:
 
 
 def test_a_mapped_exception_is_a_rejection() -> None:
-    class TooMany(Exception):
+    class TooManyError(Exception):
         pass
 
     class Mapped(Clean):
         def __init__(self) -> None:
             super().__init__("one")
             own = self.declaration
-            self.declaration = Declaration(name="mapped", features=own.features, rejections={TooMany: "full"})
+            self.declaration = Declaration(
+                name="mapped", features=own.features, rejections={TooManyError: "full"}
+            )
 
         def append(self, layer: Any, cache: Any, rows: Any) -> Any:
             try:
@@ -132,7 +134,7 @@ def test_a_mapped_exception_is_a_rejection() -> None:
             except Rejected as refusal:
                 if refusal.kind != "full":
                     raise
-                raise TooMany("no room") from refusal
+                raise TooManyError("no room") from refusal
 
     adapter = Mapped()
     played = play(trace_named("refused-full", adapter), adapter)
