@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.budget import attention_bound, layer_bound, layer_pass, layer_tolerance
+from conformance.budget import (
+    attention_bound,
+    attention_pass,
+    layer_bound,
+    layer_pass,
+    layer_tolerance,
+)
 from conformance.values import AttentionConfig
 from tests.budget_fixtures import DESIGNED
 from tests.budget_variants import (
@@ -107,6 +113,37 @@ def test_a_variant_stays_within_the_tolerance_of_the_computed_pass(seed: int) ->
         for field, array in found.items():
             difference = np.abs(array - getattr(expected, field))
             assert (difference <= getattr(gate, field)).all(), field
+
+
+def test_a_winner_may_lose_to_its_rival_where_scores_are_too_coarse() -> None:
+    # in bfloat16 the scores 4400 and 4434 may round to one number, and the winner's weight fall to a half
+    config = AttentionConfig(1, 1, 2, 1)
+    query = np.array([[[[0.0, 0.0], [4400 * np.sqrt(2), 0.0]]]])
+    key = np.array([[[[1.0, 0.0], [1 + 2.0**-7, 0.0]]]])
+    value = np.zeros((1, 1, 2, 1))
+    expected = attention_pass(config, query, key, value)
+    assert expected.weights is not None
+    assert expected.weights[0, 0, 1, 1] > 1 - 1e-14
+    precision = Variant(**PROFILES["bfloat16, eager"]).precision
+    bound = attention_bound(config, query, key, value, precision, eager=True)
+    assert bound.weights is not None
+    assert bound.weights[0, 0, 1].min() > 0.5
+
+
+def test_a_logarithm_of_huge_scores_is_off_by_a_power_and_not_by_a_share() -> None:
+    # scores of some 1e9 in float32 are off by tens, and weights by e to the power of tens
+    r = np.random.default_rng(2)
+    query, key = (r.uniform(2e4, 6e4, (500, 1, 3, 2)).astype(np.float32) for _ in range(2))
+    key[:, :, 1:] = key[:, :, :1]
+    value = np.ones((500, 1, 3, 1), np.float32)
+    how = Variant(softmax="log-sum-exp", arithmetic=np.float32)
+    bound = attention_bound(AttentionConfig(1, 1, 2, 1), query, key, value, how.precision)
+    output, weights = attend(query, key, value, how)
+    assert np.abs(output - 1).max() > 0.1
+    assert (np.abs(output - 1) <= bound.output).all()
+    true = np.tril(np.ones((3, 3))) / np.arange(1, 4)[:, None]
+    assert (np.abs(weights - true) <= bound.weights).all()
+    assert not bound.applicable
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

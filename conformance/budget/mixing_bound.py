@@ -14,6 +14,7 @@ from conformance.budget.score_bound import Operand, Operands, ScoreCosts
 from conformance.budget.units import Array, Units, accumulated_each
 
 _DISTANCE_ELEMENTS = 2**20
+_BEYOND_USE = 2.0**200
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +64,8 @@ def mix_dense(given: Operands, exact: Attended, costs: ScoreCosts, units: Units)
         shift + carried, heads=heads, value=value, summed=summed, logarithm=logarithm, units=units
     )
 
-    total = moved.sum(axis=-1, keepdims=True)
-    own = np.fmin(moved * (1.0 - weights) + weights * (total - moved), np.maximum(weights, 1.0 - weights))
+    rest = _others(weights)
+    own = np.fmin(moved * rest + weights * _others(moved), np.maximum(weights, rest))
     own += normalising(logarithm, lengths, units) * (weights + own)
     own += _sums(lengths, units) * (weights + own) + 4.0 * (lengths + 1.0) * units.underflow
     own = units.stored(own, weights)
@@ -81,6 +82,14 @@ def _mean_distance(moved: Array, value: Array, heads: Array) -> Array:
         rows = slice(start, start + height)
         distance = np.abs(value[..., None, :, :] - heads[..., rows, None, :])
         total[..., rows, :] = (moved[..., rows, None, :] @ distance)[..., 0, :]
+    return total
+
+
+def _others(array: Array) -> Array:
+    """The sum over the last axis without the element itself; a difference of sums would cancel."""
+    total = np.zeros_like(array)
+    total[..., 1:] += np.cumsum(array, axis=-1)[..., :-1]
+    total[..., :-1] += np.cumsum(array[..., :0:-1], axis=-1)[..., ::-1]
     return total
 
 
@@ -116,9 +125,14 @@ def row_lengths(count: int) -> Array:
 
 
 def normalising(logarithm: Array, lengths: Array, units: Units) -> Array:
-    """Relative error of weights taken as exp(score - log-sum-exp), which no later division cancels."""
-    roundings: Array = 2.0 * (logarithm + np.log(lengths)) + 6.0
-    return roundings * units.softmax * (lengths > 1.0)
+    """Relative error of weights taken as exp(score - log-sum-exp), which no later division cancels.
+
+    The difference is off by as many roundings as the scores are large, the weight by e to that power; held
+    finite, so that it stays an error of nothing where there is nothing.
+    """
+    roundings = 2.0 * (logarithm + np.log(lengths)) + 6.0
+    factor: Array = np.minimum(np.expm1(roundings * units.softmax), _BEYOND_USE) * (lengths > 1.0)
+    return factor
 
 
 def hull(value: Array, heads: Array) -> Array:
