@@ -6,6 +6,7 @@
 from reference_impl.layer.cache import LayerCache
 from reference_impl.layer.commit import commit, commit_all
 from reference_impl.layer.config import PARAMETER_NAMES, LayerConfig, RopeConfig
+from reference_impl.layer.history import HistoryWork, StepRecord, summarize
 from reference_impl.layer.layer import Layer
 from reference_impl.layer.result import Evidence, Prepared, StepResult, WorkCounts
 from reference_impl.layer.step import append, check_append, prepare, prepare_unchecked
@@ -14,11 +15,13 @@ from reference_impl.layer.ticket import Ticket
 __all__ = [
     "PARAMETER_NAMES",
     "Evidence",
+    "HistoryWork",
     "Layer",
     "LayerCache",
     "LayerConfig",
     "Prepared",
     "RopeConfig",
+    "StepRecord",
     "StepResult",
     "Ticket",
     "WorkCounts",
@@ -28,4 +31,5 @@ __all__ = [
     "commit_all",
     "prepare",
     "prepare_unchecked",
+    "summarize",
 ]

@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 
-from reference_impl.layer.memory import Array
+from reference_impl.layer.memory import MAX_ELEMENTS, Array
 from reference_impl.layer.stages import Stages
 
 
@@ -22,12 +22,13 @@ def attend(
     """
     (old_keys, old_values), (new_keys, new_values) = past, new
     B, H, T, key_width = query.shape
-    G, p = old_keys.shape[1:3]
+    G, p, value_width = old_keys.shape[1], old_keys.shape[2], new_values.shape[3]
     rows = H // G * T
 
-    stages.enter("score", 0)
-    stages.count(B, H)
-    stages.elements = stages.count(B, H, T, p + T)
+    stages.enter("score", B * H * T * (p + T))
+    if stages.elements > MAX_ELEMENTS:
+        stages.count(B, H)
+        stages.count(B, H, T, p + T)
     scores = stages.allocate((B, G, rows, p + T))
     grouped = query.reshape(B, G, rows, key_width)
     if p:
@@ -41,15 +42,16 @@ def attend(
 
     stages.enter("softmax", scores.size)
     weights = scores
-    weights -= scores.max(axis=-1, keepdims=True)
+    weights -= np.maximum.reduce(scores, axis=-1, keepdims=True)
     np.exp(weights, out=weights)
-    total = weights.sum(axis=-1, keepdims=True)
+    total = np.add.reduce(weights, axis=-1, keepdims=True)
     if stages.every:
         stages.finite(total)
     weights /= total
 
-    stages.enter("heads", 0)
-    stages.elements = stages.count(B, H, T, new_values.shape[3])
+    stages.enter("heads", B * H * T * value_width)
+    if stages.elements > MAX_ELEMENTS:
+        stages.count(B, H, T, value_width)
     heads = np.matmul(weights[..., p:], new_values)
     if p:
         heads += np.matmul(weights[..., :p], old_values)

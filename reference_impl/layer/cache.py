@@ -10,7 +10,7 @@ from reference_impl.layer.binding import Binding
 from reference_impl.layer.layer import Layer
 from reference_impl.layer.memory import Array, allocate, element_count, read_only
 from reference_impl.layer.stages import first_non_finite
-from reference_impl.layer.ticket import Ticket
+from reference_impl.layer.ticket import Place, Ticket
 from reference_impl.layer_errors import (
     AllocationFailedError,
     CacheFullError,
@@ -123,6 +123,10 @@ class LayerCache:
         """Where the value buffer begins in memory; it never moves."""
         return self._value_address
 
+    def place(self) -> Place:
+        """Where the next rows go: the length, and the addresses of both buffers."""
+        return Place(self._length, self._key_address, self._value_address)
+
     def reset(self) -> None:
         """Set the length to 0 and nothing else: same buffers, same bytes, same binding. Cannot fail."""
         self._length = 0
@@ -182,7 +186,7 @@ class LayerCache:
             raise CandidateNonFiniteError(index, float(keys.reshape(-1)[index]), "key")
         if (index := first_non_finite(values)) is not None:
             raise CandidateNonFiniteError(index, float(values.reshape(-1)[index]), "value")
-        return Ticket(self, keys, values)
+        return Ticket(self.place(), keys, values)
 
     def _write(self, ticket: Ticket) -> None:
         """Write matching rows into the next slots, keys before values, then raise the length.

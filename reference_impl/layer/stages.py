@@ -5,9 +5,8 @@ from __future__ import annotations
 from math import isfinite
 
 import numpy as np
-from numpy import vdot
 
-from reference_impl.layer.memory import Array, allocate, element_count
+from reference_impl.layer.memory import Array, element_count
 from reference_impl.layer_errors import (
     AllocationFailedError,
     CacheError,
@@ -31,7 +30,8 @@ def first_non_finite(array: Array) -> int | None:
     Exact. A finite sum of squares has only finite terms, which settles nearly every call in one pass
     without a temporary; only a sum that overflows or is poisoned is looked at element by element.
     """
-    if isfinite(vdot(array, array)):
+    flat = array.ravel()
+    if isfinite(flat.dot(flat)):
         return None
     finite = np.isfinite(array)
     return None if finite.all() else int(finite.argmin())
@@ -57,10 +57,11 @@ class Stages:
 
     def finite(self, array: Array) -> Array:
         """The array itself. Raises StepError(NonFiniteError) for its first number that is not finite."""
-        if not isfinite(vdot(array, array)):  # the short cut of first_non_finite, one call less
+        flat = array.ravel()
+        if not isfinite(flat.dot(flat)):  # the short cut of first_non_finite, a call less
             index = first_non_finite(array)
             if index is not None:
-                raise self.failed(NonFiniteError(index, float(array.reshape(-1)[index])))
+                raise self.failed(NonFiniteError(index, float(flat[index])))
         return array
 
     def count(self, *factors: int) -> int:
@@ -73,9 +74,9 @@ class Stages:
     def allocate(self, shape: tuple[int, ...]) -> Array:
         """Memory of this shape, not filled; refused as StepError."""
         try:
-            return allocate(shape, zeroed=False)
-        except CacheError as cause:
-            raise self.failed(cause) from cause
+            return np.empty(shape)
+        except (MemoryError, ValueError) as error:  # ValueError: more bytes than an array can have
+            raise self.out_of_memory() from error
 
     def failed(self, cause: CacheError) -> StepError:
         """The refusal that this stage reports."""

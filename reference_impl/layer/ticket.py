@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from reference_impl.layer.memory import Array
 
 
-class Place(Protocol):
-    """What a ticket looks at in a cache: the length, and where the two buffers lie."""
+class Place(NamedTuple):
+    """Where the next rows of a cache go: behind `length` rows, into the buffers at these addresses."""
 
-    @property
-    def length(self) -> int: ...
-    @property
-    def key_address(self) -> int: ...
-    @property
-    def value_address(self) -> int: ...
+    length: int
+    key_address: int
+    value_address: int
+
+
+class HasPlace(Protocol):
+    """A cache, as far as a ticket looks at it."""
+
+    def place(self) -> Place:
+        """Where its next rows go."""
 
 
 class Ticket:
@@ -24,22 +28,21 @@ class Ticket:
     Used once by `commit`; dropping it costs nothing. Source: System 1, Prepare, then commit.
     """
 
-    __slots__ = ("expected_length", "key_address", "keys", "used", "value_address", "values")
+    __slots__ = ("keys", "place", "used", "values")
 
     def __init__(self, place: Place, keys: Array, values: Array) -> None:
-        self.keys, self.values = keys, values
-        self.expected_length = place.length
-        self.key_address, self.value_address = place.key_address, place.value_address
+        self.place, self.keys, self.values = place, keys, values
         self.used = False
 
-    def matches(self, place: Place) -> bool:
+    @property
+    def expected_length(self) -> int:
+        """The length that the cache had, and must still have when the ticket is used."""
+        return self.place.length
+
+    def matches(self, cache: HasPlace) -> bool:
         """True while length and both buffer addresses are what they were.
 
         Bytes, binding and history are not compared: between prepare and commit the caller leaves cache
         and layer alone.
         """
-        return (
-            self.expected_length == place.length
-            and self.key_address == place.key_address
-            and self.value_address == place.value_address
-        )
+        return self.place == cache.place()
