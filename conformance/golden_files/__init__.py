@@ -2,6 +2,7 @@
 
     names()                  which there are
     load(name)               one of them, verified against the manifest
+    traces(declaration)      the schedules that can be asked of an implementation
     show(name)               the same for a person to read
     check()                  where they differ from a fresh computation
     regenerate(folder)       make them anew, all or none
@@ -23,12 +24,13 @@ _HOMES = {
     "names": "conformance.golden_files.catalog",
     "regenerate": "conformance.golden_files.regeneration",
     "show": "conformance.golden_files.display",
+    "traces": "conformance.golden_files.catalog",
 }
 
-__all__ = ["Difference", "check", "digest_of_all", "load", "names", "regenerate", "show"]
+__all__ = ["Difference", "check", "digest_of_all", "load", "names", "regenerate", "show", "traces"]
 
 if TYPE_CHECKING:
-    from conformance.golden_files.catalog import digest_of_all, load, names
+    from conformance.golden_files.catalog import digest_of_all, load, names, traces
     from conformance.golden_files.display import show
     from conformance.golden_files.manifest import Difference
     from conformance.golden_files.regeneration import regenerate

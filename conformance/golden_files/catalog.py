@@ -8,6 +8,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 
+from conformance.adapter import Declaration
 from conformance.errors import TraceError, UsageError
 from conformance.golden_files.manifest import (
     MANIFEST,
@@ -17,6 +18,8 @@ from conformance.golden_files.manifest import (
     digest,
     read_manifest,
 )
+from conformance.trace.expect import Refused
+from conformance.trace.model import Trace
 from conformance.trace.yaml import Document
 from conformance.trace.yaml import load as load_document
 
@@ -97,6 +100,25 @@ def load(name: str, *, directory: str | Path | None = None) -> Document:
         raise UsageError(f"there is no golden file {name!r}; there are {', '.join(found)}")
     file, entry = found[name]
     return place.load(file, entry)
+
+
+def traces(declaration: Declaration, *, directory: str | Path | None = None) -> Iterator[Trace]:
+    """Every schedule of every golden file that can be asked of this declaration, in a fixed order.
+
+    Those of its levels whose features it declares; a refusal of two rows at once is asked only of an
+    implementation that takes one row a call. Raises TraceError as `load` does.
+    """
+    for name in names(directory=directory):
+        document = load(name, directory=directory)
+        if document.level in declaration.levels:
+            for trace in document.traces():
+                if trace.needs <= declaration.features and not _refuses_chunks(trace, declaration):
+                    yield trace
+
+
+def _refuses_chunks(trace: Trace, declaration: Declaration) -> bool:
+    refused = (e for step in trace.steps for e in step.expect if isinstance(e, Refused))
+    return "chunks" in declaration.features and any(e.kinds == ("single_token_required",) for e in refused)
 
 
 def digest_of_all(*, directory: str | Path | None = None) -> str:

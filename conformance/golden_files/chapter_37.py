@@ -75,21 +75,13 @@ def chapter_37_document(given: Parsed, proof: str) -> tuple[Tree, int]:
         **tree,
         "sequences": found.tree,
         "schedules": {
-            **_with_work(schedules(fixture.first.chunks, fixture.second.chunks)),
+            **schedules(fixture.first.chunks, fixture.second.chunks),
             "two-tokens": _two_tokens(),
             "rejections": _rejections(),
         },
         "provenance": {**found.provenance, "generator": fixture.rule},
         "published": published,
     }, found.count
-
-
-def _with_work(played: Tree) -> Tree:
-    """Row by row, the first three steps also declare their work: rows per projection."""
-    for t, step in enumerate(played["single"][:3]):
-        counts = {"position": t, "full_prefix_rows": t + 1, "incremental_rows": 1, "reused_rows": t}
-        step["expect"] = {"work": {name: str(count) for name, count in counts.items()}}
-    return played
 
 
 def _other_layers() -> Tree:

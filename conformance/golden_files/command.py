@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", metavar="NAME", nargs="*", help="compute these alone (default: all)")
     _add_directory(parser)
     _add_proof(parser)
 
@@ -63,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from conformance.golden_files.verification import check  # noqa: PLC0415 - brings mpmath
 
-    found = check(directory=options.directory, proof=options.proof, progress=_say)
+    found = check(options.names, directory=options.directory, proof=options.proof, progress=_say)
     for difference in found:
         print(difference)
     places = "1 difference" if len(found) == 1 else f"{len(found)} differences"

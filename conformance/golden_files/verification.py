@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Collection, Iterator
+from pathlib import Path, PurePosixPath
 
-from conformance.errors import ConformanceError, TraceError
+from conformance.errors import ConformanceError, TraceError, UsageError
 from conformance.golden_files.build import Progress, builders, fresh_tree
 from conformance.golden_files.catalog import Catalog, catalog
 from conformance.golden_files.manifest import Difference
@@ -17,25 +17,39 @@ INFORMATIVE = (("provenance", "oracle"), ("provenance", "certificate"), ("proven
 
 
 def check(
-    *, directory: str | Path | None = None, proof: str = "interval", progress: Progress = print
+    names: Collection[str] = (),
+    *,
+    directory: str | Path | None = None,
+    proof: str = "interval",
+    progress: Progress = print,
 ) -> list[Difference]:
     """Where the golden files differ from a fresh computation or from the manifest; empty where all agree.
 
-    Every file is held against the manifest line by line, then computed anew and compared entry by entry:
-    inputs, weights, exact values, kappa, schedules, published figures. Tool versions are not compared.
+    Every file is held against the manifest line by line; those named (none: all) are computed anew and
+    compared entry by entry: inputs, weights, exact values, kappa, schedules, published figures. Tool
+    versions are not compared. Raises UsageError for a name that does not exist.
     """
+    chosen = _chosen(names)
     place = catalog(directory)
     try:
         found = list(_against_manifest(place))
     except TraceError as problem:
         return [_as_difference(problem)]
     progress(f"manifest: {len(found)} differences")
-    for number, file in enumerate(builders(), start=1):
+    for number, file in enumerate(chosen, start=1):
         differences, count = _against_fresh(place, file, proof)
-        done = f"[{number}/{len(builders())}] {file}"
+        done = f"[{number}/{len(chosen)}] {file}"
         progress(f"{done}: {count} numbers proved, {len(differences)} differences")
         found += differences
     return _without_doubles(found)
+
+
+def _chosen(names: Collection[str]) -> list[str]:
+    by_name = {PurePosixPath(file).stem: file for file in builders()}
+    for name in names:
+        if name not in by_name:
+            raise UsageError(f"there is no golden file {name!r}; there are {', '.join(by_name)}")
+    return [file for name, file in by_name.items() if not names or name in names]
 
 
 def _against_manifest(place: Catalog) -> Iterator[Difference]:

@@ -73,9 +73,10 @@ class MpmathArithmetic:
         return nullcontext()
 
     def number(self, value: Any) -> Number:
-        if isinstance(value, Fraction):
-            return self._mp.mpf(value.numerator) / value.denominator
-        return self._mp.mpf(value)
+        if isinstance(value, (int, float)):
+            return self._mp.mpf(value)
+        exact = as_fraction(value)
+        return self._mp.mpf(exact.numerator) / exact.denominator
 
     def dot(self, left: Iterable[Number], right: Iterable[Number]) -> Number:
         return self._mp.fdot(left, right)

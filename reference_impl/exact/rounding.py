@@ -47,13 +47,17 @@ def nearest_float64(value: Any) -> float:
     raw = getattr(value, "_mpf_", None)
     if raw is not None and raw[1] and not -1075 <= raw[2] + raw[3] <= 1024:
         # No number of millions of bits need be built for a 0 or an infinity.
-        return 0.0 if raw[2] < 0 else math.copysign(math.inf, value)
+        return 0.0 if raw[2] < 0 else _infinity(value)
     exact = as_fraction(value)
     try:
         rounded = exact.numerator / exact.denominator
     except OverflowError:
-        return math.copysign(math.inf, exact)
+        return _infinity(exact)
     return rounded if rounded else 0.0
+
+
+def _infinity(value: Any) -> float:
+    return math.inf if value > 0 else -math.inf
 
 
 def decimal_string(value: Any, *, digits: int = SIGNIFICANT_DIGITS, exact: bool = True) -> str:
