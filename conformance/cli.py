@@ -47,8 +47,8 @@ COMMANDS: Mapping[str, Command] = {
 DESCRIPTION = """\
 Says whether a KV cache is right, and if not, which rule it breaks, where, and what the fault looks like.
 
-ADAPTER is pkg.mod:factory, path/to/file.py:factory, a built-in name (numpy, numpy-chunks,
-numpy-attention, exact, onnx), or cmd:./driver for a program in any language."""
+ADAPTER is pkg.mod:factory, path/to/file.py:factory, cmd:./driver for a program in any language, or a
+built-in name: numpy, numpy-chunks, numpy-attention, numpy-store, forge-store, exact, onnx."""
 
 EPILOG = """\
 how one works with it:
@@ -89,7 +89,9 @@ def _run(argv: Sequence[str]) -> int:
     command = COMMANDS.get(argv[0]) if argv else None
     if command is not None and command.own_parser:
         return int(importlib.import_module(command.module).main(argv[1:]))
-    options = parser_for(argv).parse_args(argv)
+    options, unknown = parser_for(argv).parse_known_args(argv)
+    if unknown:
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     return int(options.run(options))
 
 
@@ -118,7 +120,7 @@ def parser_for(argv: Sequence[str]) -> argparse.ArgumentParser:
             module = importlib.import_module(command.module)
             own.description = module.__doc__
             module.add_arguments(own)
-            own.set_defaults(run=module.run)
+            own.set_defaults(run=module.run, parser=own)
     return parser
 
 

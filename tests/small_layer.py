@@ -15,8 +15,7 @@ class Layer:
     def __init__(self, config: LayerConfig, parameters: LayerParameters) -> None:
         self.config = config
         self.query, self.key, self.value, self.output = (
-            np.array(w)
-            for w in (parameters.query, parameters.key, parameters.value, parameters.output)
+            np.array(w) for w in (parameters.query, parameters.key, parameters.value, parameters.output)
         )
 
 
@@ -77,9 +76,7 @@ class SmallLayer:
 
     def observe(self, cache: Cache) -> Observation:
         n = cache.length
-        return Observation(
-            n, cache.keys.shape[2], keys=cache.keys[:, :, :n], values=cache.values[:, :, :n]
-        )
+        return Observation(n, cache.keys.shape[2], keys=cache.keys[:, :, :n], values=cache.values[:, :, :n])
 
     def reset(self, cache: Cache) -> None:
         cache.length = 0
@@ -95,7 +92,7 @@ class WrongScale(SmallLayer):
 class StuckPosition(SmallLayer):
     """Every row is rotated at position 0."""
 
-    def rotated(self, rows: Any, position: int, config: LayerConfig) -> Any:  # noqa: ARG002
+    def rotated(self, rows: Any, position: int, config: LayerConfig) -> Any:
         return super().rotated(rows, 0, config)
 
 
@@ -130,17 +127,17 @@ class Lists(SmallLayer):
 
 
 class Exits(SmallLayer):
-    def append(self, layer: Layer, cache: Cache, rows: Any) -> Any:  # noqa: ARG002
+    def append(self, layer: Layer, cache: Cache, rows: Any) -> Any:
         raise SystemExit(0)
 
 
 class Interrupts(SmallLayer):
-    def append(self, layer: Layer, cache: Cache, rows: Any) -> Any:  # noqa: ARG002
+    def append(self, layer: Layer, cache: Cache, rows: Any) -> Any:
         raise KeyboardInterrupt
 
 
 class Raises(SmallLayer):
-    def append(self, layer: Layer, cache: Cache, rows: Any) -> Any:  # noqa: ARG002
+    def append(self, layer: Layer, cache: Cache, rows: Any) -> Any:
         raise RuntimeError("the kernel could not be launched")
 
 
@@ -153,14 +150,14 @@ class Warns(SmallLayer):
 
 
 class ObservesNothing(SmallLayer):
-    def observe(self, cache: Cache) -> Any:  # noqa: ARG002
+    def observe(self, cache: Cache) -> Any:
         return None
 
 
 class Dies(SmallLayer):
     """Ends its whole process, as a crash in native code does."""
 
-    def append(self, layer: Layer, cache: Cache, rows: Any) -> Any:  # noqa: ARG002
+    def append(self, layer: Layer, cache: Cache, rows: Any) -> Any:
         os._exit(11)
 
 

@@ -26,7 +26,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_a_module_in_the_current_folder_is_found(folder: Path) -> None:
-    (folder / "own_cache.py").write_text("class Made:\n    declaration = 1\n\ndef make():\n    return Made()\n")
+    (folder / "own_cache.py").write_text(
+        "class Made:\n    declaration = 1\n\ndef make():\n    return Made()\n"
+    )
     assert type(resolve("own_cache:make")).__name__ == "Made"
     assert type(resolve("own_cache:Made")).__name__ == "Made", "a class is a factory"
 
@@ -42,7 +44,9 @@ def test_a_file_is_found_with_its_neighbours(folder: Path) -> None:
     below = folder / "below"
     below.mkdir()
     (below / "neighbour_of_it.py").write_text("ANSWER = 'near'\n")
-    (below / "with_neighbour.py").write_text("import neighbour_of_it\ndef make(): return neighbour_of_it.ANSWER\n")
+    (below / "with_neighbour.py").write_text(
+        "import neighbour_of_it\ndef make(): return neighbour_of_it.ANSWER\n"
+    )
     assert resolve("below/with_neighbour.py:make") == "near"
     assert resolve(f"{below / 'with_neighbour.py'}:make") == "near"
 
@@ -68,7 +72,9 @@ def test_a_folder_named_golden_takes_nothing_over(folder: Path, monkeypatch: pyt
 
 
 def test_an_object_in_place_of_a_factory_is_taken_as_it_is(folder: Path) -> None:
-    (folder / "objects.py").write_text("class A:\n    declaration = 1\n    def __call__(self): raise OSError\nit = A()\n")
+    (folder / "objects.py").write_text(
+        "class A:\n    declaration = 1\n    def __call__(self): raise OSError\nit = A()\n"
+    )
     assert type(resolve("objects:it")).__name__ == "A"
 
 
@@ -82,7 +88,9 @@ def test_an_object_in_place_of_a_factory_is_taken_as_it_is(folder: Path) -> None
         ("import warnings; warnings.warn('w'); raise ValueError('deep')", "ValueError: deep"),
     ],
 )
-def test_a_module_that_breaks_is_an_adapter_error_with_its_place(folder: Path, source: str, told: str) -> None:
+def test_a_module_that_breaks_is_an_adapter_error_with_its_place(
+    folder: Path, source: str, told: str
+) -> None:
     (folder / "breaks_now.py").write_text(f"# first line\n{source}\n")
     for name in ("breaks_now:make", "breaks_now.py:make"):
         with pytest.raises(AdapterError) as caught:
@@ -160,10 +168,11 @@ def test_every_built_in_factory_is_there() -> None:
         assert importlib.util.find_spec(target.partition(":")[0]) is not None, target
 
 
-@pytest.mark.parametrize("name", ["numpy", "numpy-chunks", "numpy-attention"])
-def test_only_the_numpy_implementations_are_embedded(name: str) -> None:
+@pytest.mark.parametrize("name", ["numpy", "numpy-chunks", "numpy-attention", "isolated:numpy"])
+def test_only_the_numpy_layer_is_held_to_strict_by_default(name: str) -> None:
     assert is_embedded(name)
-    assert not any(is_embedded(other) for other in ("onnx", "exact", "numpy:make", "cmd:numpy", ""))
+    others = ("onnx", "numpy-store", "exact", "numpy:make", "cmd:numpy", "")
+    assert not any(is_embedded(other) for other in others)
 
 
 def test_what_can_be_named_again() -> None:

@@ -18,13 +18,12 @@ BUILT_IN: Mapping[str, str] = {
     "numpy": "conformance.adapters.numpy_layer:numpy",
     "numpy-chunks": "conformance.adapters.numpy_layer:numpy_chunks",
     "numpy-attention": "conformance.adapters.numpy_layer:numpy_attention",
+    "numpy-store": "conformance.adapters.numpy_store:numpy_store",
+    "forge-store": "conformance.adapters.numpy_store:forge_store",
     "exact": "conformance.adapters.exact:exact",
-    "onnx": "conformance.adapters.onnx:onnx",
+    "onnx": "conformance.adapters.onnx:onnx_attention",
 }
 """Where the factory of each built-in name lives."""
-
-EXTRAS: Mapping[str, str] = {"onnx": "onnx"}
-"""The extra of this distribution that a built-in name needs."""
 
 ISOLATED = "isolated:"
 """Before a name: the Python adapter behind it runs in a process of its own, as with --isolate."""
@@ -33,8 +32,13 @@ FORMS = "pkg.mod:factory, path/to/file.py:factory, cmd:./driver, or a built-in n
 
 
 def is_embedded(name: str) -> bool:
-    """True for the NumPy implementations that stand in this distribution."""
-    return BUILT_IN.get(name.removeprefix(ISOLATED), "").startswith("conformance.adapters.numpy")
+    """True for the NumPy layer, which is held to `strict` without being asked."""
+    return BUILT_IN.get(name.removeprefix(ISOLATED), "").startswith("conformance.adapters.numpy_layer:")
+
+
+def embedded_names() -> tuple[str, ...]:
+    """The built-in NumPy implementations: those that need nothing but this distribution and are fast."""
+    return tuple(name for name, home in BUILT_IN.items() if home.startswith("conformance.adapters.numpy"))
 
 
 def is_name(name: str) -> bool:
@@ -162,16 +166,10 @@ def _contained(work: Callable[[], Any], what: str, name: str) -> Any:
     if isinstance(cause, ConformanceError):
         raise AdapterError(f"adapter {name}: {what} an error: {cause}") from cause
     text = outcome.message if isinstance(outcome, Errored) else f"Rejected: {outcome.message}"
-    error = AdapterError(f"adapter {name}: {what} {text}{_advice(name, cause)}{_place(detail)}")
+    error = AdapterError(f"adapter {name}: {what} {text}{_place(detail)}")
     if detail:
         error.add_note(detail)
     raise error from cause
-
-
-def _advice(name: str, cause: BaseException) -> str:
-    if name in EXTRAS and isinstance(cause, ModuleNotFoundError):
-        return f"; it needs an extra: pip install 'kv-conformance[{EXTRAS[name]}]'"
-    return ""
 
 
 def _place(detail: str) -> str:

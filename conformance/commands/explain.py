@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     lines = [f"{entry.id}  ({entry.strength}, since contract {entry.since})"]
     for name, text in _told(entry):
         lines += row(name, text)
-    print("\n".join(lines))
+    print("\n".join([*lines, *_example(entry)]))
     return 0
 
 
@@ -51,6 +51,22 @@ def _told(entry: Requirement) -> Iterator[tuple[str, str]]:
         yield "look at", entry.look
     if entry.example:
         yield "a failure", entry.example
+
+
+def _example(entry: Requirement) -> list[str]:
+    from conformance.commands.example import example  # noqa: PLC0415
+    from conformance.report.finding import finding_lines  # noqa: PLC0415
+    from conformance.report.model import Report  # noqa: PLC0415
+    from conformance.report.style import Style  # noqa: PLC0415
+    from conformance.suite import traces  # noqa: PLC0415
+    from conformance.verdict import Verdict  # noqa: PLC0415
+
+    for adapter in () if entry.untestable else _embedded(entry):
+        found = example(entry.id, adapter, traces(adapter.declaration))
+        if found is not None:
+            report = Report("my_adapter.py:adapter", adapter.declaration, Verdict("not conformant", 1))
+            return ["", "a failure reads like this:", "", *finding_lines(found, report, Style())]
+    return []
 
 
 def _feature(name: str) -> str:
@@ -89,9 +105,9 @@ def _watched(entry: Requirement) -> str:
 
 
 def _embedded(entry: Requirement) -> Iterator[Any]:
-    from conformance.adapters.naming import BUILT_IN, is_embedded, resolve  # noqa: PLC0415
+    from conformance.adapters.naming import embedded_names, resolve  # noqa: PLC0415
 
-    for name in filter(is_embedded, BUILT_IN):
+    for name in embedded_names():
         adapter = resolve(name)
         if adapter.declaration.levels[0] in entry.levels:
             yield adapter

@@ -32,7 +32,7 @@ def find(name: str, declaration: Declaration) -> list[Trace]:
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     raise UsageError(
         f"no trace {name!r} is played for {declaration.name!r} (level {declaration.levels[0]}, features "
-        f"{', '.join(sorted(declaration.features)) or 'none'}){hint}; a file is named with its path"
+        f"{', '.join(sorted(declaration.features)) or 'none'}){hint}; name a file by its path"
     )
 
 

@@ -76,22 +76,21 @@ def _lines(
     left = len(trace.steps) - len(playthrough.records)
     if left:
         yield f"  {left} more step{'s' if left > 1 else ''} not played: nothing behind would mean anything"
-    told: set[tuple[int, str]] = set()
+    told: set[str] = set()
     for check in checks:
-        if check.status in ("fail", "error") and (check.step, check.requirement) not in told:
-            same = [
-                c
-                for c in checks
-                if c.status != "pass" and c.message == check.message and c.step == check.step
-            ]
-            told |= {(c.step, c.requirement) for c in same}
-            yield ""
-            yield from finding_lines(check, report, style)
-            others = list(dict.fromkeys(c.requirement for c in same if c.requirement != check.requirement))
-            if others:
-                yield from row("same under", ", ".join(others))
-            if check.detail:
-                yield from ("  | " + line for line in check.detail.rstrip().splitlines())
+        if check.status not in ("fail", "error") or check.requirement in told:
+            continue
+        own = [c for c in checks if c.status in ("fail", "error") and c.requirement == check.requirement]
+        same = dict.fromkeys(
+            c.requirement for c in checks if c.message == check.message and c.step == check.step
+        )
+        told |= {check.requirement, *(same if check.status == "error" else ())}
+        yield ""
+        yield from finding_lines(check, report, style, more=own[1:])
+        if check.status == "error" and len(same) > 1:
+            yield from row("same under", ", ".join(name for name in same if name != check.requirement))
+        if check.detail:
+            yield from ("  | " + line for line in check.detail.rstrip().splitlines())
     if not told:
         yield f"  {style.standing('pass', 'no findings')}, {len(checks)} checks"
 

@@ -38,10 +38,16 @@ def finding_lines(check: Check, report: Report, style: Style, *, more: Sequence[
     lines += row("reproduce", reproduce(check.trace, report.adapter))
     lines += _source(check.trace, report)
     if more:
-        places = list(dict.fromkeys(other.trace for other in more))
-        shown = ", ".join(places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
-        lines += row("also", f"{count(len(more), 'more finding')} in {count(len(places), 'trace')}: {shown}")
+        lines += row("also", f"{count(len(more), 'more finding')} in {_traces(check, more)}")
     return lines
+
+
+def _traces(check: Check, more: Sequence[Check]) -> str:
+    names = list(dict.fromkeys(other.trace for other in more))
+    if names == [check.trace]:
+        return "this trace"
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"{count(len(names), 'trace')}: {shown}"
 
 
 def sentence(name: str) -> str:
