@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ from conformance.adapter import Declaration
 from conformance.errors import AdapterError
 from conformance.values import LayerParameters, Observation, Step
 from conformance.wire.conversation import Conversation, Limits
+from conformance.wire.errors import MessageError
 from conformance.wire.lifecycle import Driver, Handle, sort_of
 from conformance.wire.lines import LINE_LIMIT
 from conformance.wire.messages import fields_of, observation_in, step_in
 from conformance.wire.numbers import Mode
+from conformance.wire.text import described
 
 
 class WireAdapter:
@@ -212,9 +214,24 @@ class WireAdapter:
             raise AdapterError("snapshot: the driver answered with null; it must answer with keys and values")
         return pair
 
-    def overwrite_row(self, cache: Handle, buffer: int, index: int, numbers: NDArray[Any]) -> None:
-        """Write `numbers` into one physical buffer from element `index` on, behind the cache's back."""
-        self._done("overwrite_row", cache, buffer=int(buffer), index=int(index), data=np.asarray(numbers))
+    @property
+    def overwrite_row(self) -> Callable[[Handle, int, int, NDArray[Any]], bool]:
+        """(cache, buffer, index, numbers): write into a physical buffer from element `index` on, behind the
+        cache's back; False where this buffer cannot be written. AttributeError where the driver does not
+        offer it.
+        """
+        if "overwrite_row" not in self._driver.offers:
+            raise AttributeError(f"the driver {shlex.join(self.command)} does not offer overwrite_row")
+        return self._overwrite_row
+
+    def _overwrite_row(self, cache: Handle, buffer: int, index: int, numbers: NDArray[Any]) -> bool:
+        operands = {"buffer": int(buffer), "index": int(index), "data": np.asarray(numbers)}
+        conversation, result = self._driver.ask("overwrite_row", {**_target(cache), **operands})
+        with conversation.reading():
+            written = fields_of(result or {}, "result", ("written",)).get("written", True)
+            if not isinstance(written, bool):
+                raise MessageError("result.written", f"{described(written)} is not true or false")
+        return written
 
     def _done(self, method: str, target: Handle, **operands: Any) -> None:
         conversation, result = self._driver.ask(method, {**_target(target), **operands})

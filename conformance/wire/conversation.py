@@ -17,7 +17,7 @@ from conformance.wire.errors import DriverError, LossyPipeError, MessageError, W
 from conformance.wire.lines import LINE_LIMIT, read_line, write_line
 from conformance.wire.messages import declaration_in, fields_of, refusal_in, text
 from conformance.wire.numbers import Mode, Numbers
-from conformance.wire.protocol import PROTOCOL_VERSION
+from conformance.wire.protocol import OPTIONAL, PROTOCOL_VERSION
 from conformance.wire.text import described, printable
 
 REPLY = ("seq", "result", "rejected", "error", "inputs", "printed")
@@ -59,6 +59,7 @@ class Conversation:
         self.standing: set[int] = set()
         self.unheld: deque[int] = deque()
         self.numbers = Numbers()
+        self.offers: frozenset[str] = frozenset()
         self._limits, self._seq, self._asked = limits, 0, "hello"
         try:
             self._child = Child(
@@ -149,10 +150,14 @@ class Conversation:
         try:
             result = self.ask("hello", operands, limit=self._limits.start)["result"]
             fields = fields_of(
-                result, "result", ("protocol", "declaration", "numbers"), ("protocol", "declaration")
+                result,
+                "result",
+                ("protocol", "declaration", "numbers", "offers"),
+                ("protocol", "declaration"),
             )
             _check_version(fields["protocol"])
             self.numbers = Numbers(_mode(fields.get("numbers", "decimal"), wanted))
+            self.offers = _offers(fields.get("offers", []))
             return declaration_in(fields["declaration"], "result.declaration")
         except MessageError as error:
             raise self._broken(f"the hello is wrong: {error}") from None
@@ -228,6 +233,12 @@ def _check_version(given: Any) -> None:
         raise MessageError(
             "result.protocol", f"{described(given)} is spoken, {PROTOCOL_VERSION} is asked for"
         )
+
+
+def _offers(given: Any) -> frozenset[str]:
+    if not isinstance(given, list) or not all(name in OPTIONAL for name in given):
+        raise MessageError("result.offers", f"{described(given)} is not a list out of {', '.join(OPTIONAL)}")
+    return frozenset(given)
 
 
 def _mode(given: Any, wanted: Mode | None) -> Mode:

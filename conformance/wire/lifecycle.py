@@ -60,6 +60,11 @@ class Driver:
         """What the first hello declared; starts the driver where none has run yet."""
         return self._declaration or self.running().declaration
 
+    @property
+    def offers(self) -> frozenset[str]:
+        """The optional requests that the driver offers; starts it where none has run yet."""
+        return (self.conversation or self.running()).offers
+
     def running(self) -> Conversation:
         """The running conversation, started afresh where the last one has ended."""
         if self._given_up is not None:

@@ -191,7 +191,7 @@ def refusal_out(refusal: Rejected, numbers: Numbers) -> dict[str, Any]:
 def refusal_in(given: Any, place: str, numbers: Numbers) -> Rejected:
     """The refusal that a message holds. Raises MessageError for a kind that does not exist."""
     entry = {name: v for name, v in fields_of(given, place, REFUSAL, ("kind",)).items() if v is not None}
-    kind = text(entry.pop("kind"), f"{place}.kind")
+    kind = text(entry.pop("kind", None), f"{place}.kind")
     if kind not in KINDS:
         raise MessageError(
             f"{place}.kind", f"{described(kind)} is not a kind of rejection; the kinds are {', '.join(KINDS)}"

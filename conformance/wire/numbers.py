@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -56,11 +57,11 @@ class Numbers:
 
     def array_out(self, array: NDArray[Any]) -> dict[str, Any]:
         """An array as it stands in a message. Raises MessageError for a dtype that has no name here."""
-        name = array.dtype.name
-        if name in INTEGERS:
-            data: list[Any] = array.ravel().tolist()
-        elif name in FLOATS:
+        name = _name_of(array.dtype)
+        if name in FLOATS:
             data = self._data_out(np.asarray(array, dtype=np.float64).ravel())
+        elif name in INTEGERS:
+            data = array.ravel().tolist()
         else:
             raise MessageError(
                 "", f"an array of dtype {name} cannot be sent; {', '.join(FLOATS + INTEGERS)} can"
@@ -105,14 +106,18 @@ class Numbers:
         try:
             flat = np.array(data, dtype=np.float64)
         except OverflowError:
-            flat = np.array([math.inf])
-        if not np.isfinite(flat).all():
-            index = next(i for i, value in enumerate(data) if not _fits(value))
-            raise MessageError(
-                f"{place}[{index}]",
-                _TOO_LARGE,
-            )
-        return flat
+            pass
+        else:
+            # No literal says infinity, so one that is here was a number too large.
+            if math.inf not in data and -math.inf not in data:
+                return flat
+        index = next(i for i, value in enumerate(data) if not _fits(value))
+        raise MessageError(f"{place}[{index}]", _TOO_LARGE)
+
+
+@cache
+def _name_of(dtype: np.dtype[Any]) -> str:
+    return dtype.name  # computed anew at every access
 
 
 def _special_name(value: float) -> str:
@@ -190,8 +195,8 @@ def _narrowed(flat: NDArray[Any], name: str, place: str) -> NDArray[Any]:
 
 
 def _check_shape(shape: Any, elements: int, place: str) -> None:
-    fit = isinstance(shape, list) and all(type(n) is int and 0 <= n <= MAX_AXIS for n in shape)
-    if not fit or len(shape) > MAX_RANK:
+    fit = type(shape) is list and len(shape) <= MAX_RANK and set(map(type, shape)) <= {int}
+    if not fit or (shape and not (min(shape) >= 0 and max(shape) <= MAX_AXIS)):
         raise MessageError(
             f"{place}.shape", f"{described(shape)} is not a list of at most {MAX_RANK} whole numbers from 0"
         )

@@ -89,6 +89,16 @@ def observation_message(given: Any, numbers: Numbers) -> dict[str, Any]:
     return message
 
 
+def overwrite_row(adapter: Any, cache: Any, buffer: int, index: int, numbers: NDArray[Any]) -> bool:
+    """Change one stored row through the storage that an adapter shows; False where that cannot be written."""
+    storage = adapter.observe(cache).storage
+    data = array_of(storage[buffer], f"storage[{buffer}]")
+    if not (data.flags.writeable and data.flags.c_contiguous and data.ndim == 4):
+        return False
+    data.reshape(-1)[index : index + numbers.size] = numbers.ravel()
+    return True
+
+
 def _count(given: Any) -> Any:
     # Anything that is no whole number goes out as it is, for the other end to refuse by name.
     return int(given) if isinstance(given, int | np.integer) else plain_out(given, Numbers())

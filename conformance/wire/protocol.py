@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 PROTOCOL_VERSION = 1
+OPTIONAL = ("overwrite_row",)
+"""Requests that no feature promises; a driver that answers them says so in its hello, under `offers`."""
 
 
 @dataclass(frozen=True)
@@ -13,8 +15,8 @@ class Request:
     """One request: its operands in the order of the adapter's method, and what it answers with.
 
     operands: kind by name; a kind that ends in `?` may be left out. answer: `none`, `step`, `observation`,
-    `prefix`, `pair`, `logits`, `output`, or what a handle stands for (`layer`, `cache`, `store`, `model`,
-    `session`, `same` for a handle of the target's own sort).
+    `prefix`, `pair`, `logits`, `output`, `written`, or what a handle stands for (`layer`, `cache`, `store`,
+    `model`, `session`, `same` for a handle of the target's own sort).
     """
 
     method: str
@@ -66,7 +68,7 @@ REQUESTS: tuple[Request, ...] = (
     Request("rewire", {**_MODEL, "config": "decoder_config?", "fresh": "names"}, "model"),
     *_each("poison", _HOLDERS, {"value": "number"}, "none"),
     *_each("snapshot", (_CACHE, _STORE, _SESSION), {}, "pair"),
-    *_each("overwrite_row", _HOLDERS, {"buffer": "int", "index": "int", "data": "array"}, "none"),
+    *_each("overwrite_row", _HOLDERS, {"buffer": "int", "index": "int", "data": "array"}, "written"),
 )
 """Every request but `hello`, `echo`, `drop` and `bye`, which belong to the conversation itself."""
 
@@ -74,12 +76,16 @@ BY_KEYWORD = {"rewire": ("config", "fresh")}
 """Operands that the adapter's method takes by keyword."""
 
 
+_FORMS: dict[str, list[tuple[frozenset[str], Request]]] = {}
+for _request in REQUESTS:
+    _needed = frozenset(name for name, kind in _request.operands.items() if not kind.endswith("?"))
+    _FORMS.setdefault(_request.method, []).append((_needed, _request))
+
+
 def request_for(method: str, given: Mapping[str, object]) -> Request | None:
     """The request that a method and the names of its operands select, None where there is none."""
-    for request in REQUESTS:
-        if request.method != method or not given.keys() <= request.operands.keys():
-            continue
-        if all(name in given for name, kind in request.operands.items() if not kind.endswith("?")):
+    for needed, request in _FORMS.get(method, ()):
+        if needed <= given.keys() <= request.operands.keys():
             return request
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -16,8 +17,23 @@ from conformance.wire.lines import read_line, write_line
 from conformance.wire.messages import declaration_out, fields_of, refusal_out
 from conformance.wire.numbers import Numbers, bits_of
 from conformance.wire.operands import operand_in
-from conformance.wire.outgoing import array_of, handed_out, observation_message, pair_message, step_message
-from conformance.wire.protocol import BY_KEYWORD, HANDLES, PROTOCOL_VERSION, Request, forms_of, request_for
+from conformance.wire.outgoing import (
+    array_of,
+    handed_out,
+    observation_message,
+    overwrite_row,
+    pair_message,
+    step_message,
+)
+from conformance.wire.protocol import (
+    BY_KEYWORD,
+    HANDLES,
+    OPTIONAL,
+    PROTOCOL_VERSION,
+    Request,
+    forms_of,
+    request_for,
+)
 from conformance.wire.text import described
 
 _SCRIBBLED = frozenset({"rows", "query", "key", "value", "keys", "values"})
@@ -37,13 +53,15 @@ def serve(
     Nothing that the adapter raises ends the loop; SystemExit and KeyboardInterrupt are answered as errors.
     """
     server = _Server(adapter)
-    for line in iter(stdin.readline, b""):
-        reply, last = server.answer(line)
-        text = printed() if printed is not None else ""
-        stdout.write(_line_of({**reply, "printed": text[-2000:]} if text else reply))
-        stdout.flush()
-        if last:
-            return
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for line in iter(stdin.readline, b""):
+            reply, last = server.answer(line)
+            text = printed() if printed is not None else ""
+            stdout.write(_line_of({**reply, "printed": text[-2000:]} if text else reply))
+            stdout.flush()
+            if last:
+                return
 
 
 class _Server:
@@ -106,6 +124,7 @@ class _Server:
             "protocol": PROTOCOL_VERSION,
             "declaration": declaration_out(self._declaration),
             "numbers": mode,
+            "offers": list(OPTIONAL) if "storage" in self._declaration.features else [],
         }
 
     @property
@@ -121,19 +140,15 @@ class _Server:
             for name, kind in request.operands.items()
         }
         declaration = self._declaration
-        method = getattr(self._adapter, request.method, None)
-        if not callable(method):
-            raise MessageError("", f"the adapter has no method {request.method!r}")
+        method = self._method(request.method)
         named = BY_KEYWORD.get(request.method, ())
         inputs = {name: value for name, value in operands.items() if isinstance(value, np.ndarray)}
         kept = {name: value.copy() for name, value in inputs.items()}
         try:
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                value = method(
-                    *(value for name, value in operands.items() if name not in named),
-                    **{name: operands[name] for name in named},
-                )
+            value = method(
+                *(value for name, value in operands.items() if name not in named),
+                **{name: operands[name] for name in named},
+            )
         except Rejected:
             raise
         except BaseException as error:
@@ -147,6 +162,14 @@ class _Server:
             reply["inputs"] = {name: self._numbers.array_out(inputs[name]) for name in changed}
         self._scribble(request, inputs, value)
         return reply
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        found = getattr(self._adapter, name, None)
+        if found is None and name == "overwrite_row":
+            return partial(overwrite_row, self._adapter)
+        if not callable(found):
+            raise MessageError("", f"the adapter has no method {name!r}")
+        return found  # type: ignore[no-any-return]
 
     def _scribble(self, request: Request, inputs: Mapping[str, Any], value: Any) -> None:
         """Spoil the arrays that went in and came out: an adapter that kept them as its storage shows it.
@@ -178,8 +201,8 @@ class _Server:
             return pair_message(value, self._numbers)
         if answer in ("logits", "output"):
             return {answer: self._numbers.array_out(array_of(value, answer))}
-        if answer == "none":
-            return None
+        if answer in ("none", "written"):
+            return {"written": False} if value is False else None
         sort = answer if answer != "same" else next(name for name in operands if name in HANDLES)
         number, self._next = self._next, self._next + 1
         self._objects[number] = (sort, value)

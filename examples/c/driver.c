@@ -544,7 +544,7 @@ static void echo(const json *request) {
 }
 
 static void hello(void) {
-    put("{\"protocol\":1,\"numbers\":\"decimal\",\"declaration\":{\"name\":\"c example\",\"version\":\"1\","
+    put("{\"protocol\":1,\"numbers\":\"decimal\",\"offers\":[\"overwrite_row\"],\"declaration\":{\"name\":\"c example\",\"version\":\"1\","
         "\"levels\":[\"layer\"],\"dtypes\":[\"float64\"],\"features\":[\"gqa\",\"full_prefix\",\"update_parameters\","
         "\"rewire\",\"poison\",\"evidence\",\"work\",\"storage\",\"snapshot\"],\"keys\":\"rotated\","
         "\"heads\":\"grouped\",\"rows_per_append\":\"one\",\"capacity\":\"exact\"}}");

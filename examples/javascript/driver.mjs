@@ -294,7 +294,7 @@ const standing = (object) => {
 };
 
 const REQUESTS = {
-  hello: () => ({ protocol: 1, declaration, numbers: "decimal" }),
+  hello: () => ({ protocol: 1, declaration, numbers: "decimal", offers: ["overwrite_row"] }),
   echo: ({ values }) => {
     const { shape, data } = arrayIn(values);
     return { values: arrayOut(shape, data), bits: Array.from(data, bitsOf) };
