@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
+from hypothesis import strategies as st
+
 Tree = dict[str, Any]
 
 
@@ -69,7 +71,8 @@ def golden(*, lanes: int = 2, rows: int = 3, width: int = 4, heads: int = 2, kv_
             "a": {
                 "config": {
                     "model_width": str(width), "heads": str(heads), "kv_heads": str(kv_heads),
-                    "head_width": str(d), "rope": {"base": "100", "pairing": "adjacent", "max_positions": "16"},
+                    "head_width": str(d),
+                    "rope": {"base": "100", "pairing": "adjacent", "max_positions": "16"},
                 },
                 "parameters": {
                     "query": exacts(width, width), "key": exacts(width, inward, seed=2),
@@ -96,9 +99,104 @@ def golden(*, lanes: int = 2, rows: int = 3, width: int = 4, heads: int = 2, kv_
                 {"op": "append", "cache": "main", "layer": "b", "rows": "x[1:2]",
                  "rejected": {"kind": "cache_rope_mismatch"}, "unchanged": "main"},
                 {"op": "append", "cache": "main", "rows": "x[0:2]",
-                 "rejected": {"kind": "single_token_required", "found": "2", "expected": "1"}, "unchanged": "main"},
+                 "rejected": {"kind": "single_token_required", "found": "2"}, "unchanged": "main"},
             ],
         },
         "provenance": {"oracle": "none", "radius_log2": "-150"},
         "published": {"figures": {"retained": ["1", "2", "3"], "none": {}, "lines": ["a: b", "# c", "true"]}},
     }
+
+
+def at_level(level: str) -> Tree:
+    """A small file at one of the levels `attention`, `store` and `decoder`, with a sequence."""
+    tree: Tree = {
+        "format": "kv-conformance-trace/1", "id": "sample", "level": level, "about": "A small file.",
+        **{"attention": _attention, "store": _store, "decoder": _decoder}[level](),
+    }
+    capacity = "none" if level == "store" else "4"
+    tree["caches"] = {"main": {"layer": "a", "batch_size": "1", "capacity": capacity}}
+    return tree
+
+
+def _attention() -> Tree:
+    config = {"heads": "4", "kv_heads": "2", "key_width": "2", "value_width": "3"}
+    exact = {
+        "output": decimals(1, 4, 2, 3), "keys": decimals(1, 2, 2, 2), "values": decimals(1, 2, 2, 3),
+        "weights": triangle(1, 4, 2),
+    }
+    inputs = {"query": "q", "key": "k", "value": "v"}
+    append = {"op": "append", "cache": "main"}
+    return {
+        "inputs": {"q": exacts(1, 4, 2, 2), "k": exacts(1, 2, 2, 2), "v": exacts(1, 2, 2, 3)},
+        "layers": {"a": {"config": config}},
+        "sequences": {"s": {"layer": "a", "inputs": inputs, "exact": exact}},
+        "schedules": {"single": [append | {"sequence": "s[0:1]"}, append | {"sequence": "s[1:2]"}]},
+    }
+
+
+def _store() -> Tree:
+    config = {"layers": "2", "kv_heads": "2", "key_width": "2", "value_width": "3"}
+    keys, values = exacts(1, 2, 2, 2), exacts(1, 2, 2, 3)
+    append = {"op": "append", "cache": "main", "layer": "1"}
+    return {
+        "inputs": {"k": keys, "v": values},
+        "layers": {"a": {"config": config}},
+        "sequences": {
+            "s": {
+                "layer": "a", "inputs": {"keys": "k", "values": "v"},
+                "exact": {"keys": keys, "values": values},
+            }
+        },
+        "schedules": {"single": [append | {"sequence": "s[0:1]"}, append | {"sequence": "s[1:2]"}]},
+    }
+
+
+def _decoder() -> Tree:
+    layer = {
+        "model_width": "4", "heads": "2", "kv_heads": "1", "head_width": "2",
+        "rope": {"base": "100", "pairing": "half", "max_positions": "8"},
+    }
+    config = {
+        "vocabulary": "5", "layers": "2", "layer": layer, "feed_forward_width": "6", "norm_epsilon": "1e-5",
+        "positions": "rope", "tied": "true", "biases": "false",
+    }
+    weights = {"token_embedding.weight": exacts(5, 4), "gain": exacts(4)}
+    exact = {"output": decimals(1, 3, 5), "keys.1": decimals(1, 1, 3, 2)}
+    return {
+        "inputs": {"t": {"shape": "1 3", "rows": ["3 1 4"]}},
+        "layers": {"a": {"config": config, "parameters": weights}},
+        "sequences": {"s": {"layer": "a", "inputs": {"tokens": "t"}, "exact": exact}},
+        "schedules": {
+            "single": [
+                {"op": "prefill", "cache": "main", "sequence": "s[0:2]"},
+                {"op": "decode", "cache": "main", "sequence": "s[2:3]"},
+                {"op": "observe", "cache": "main", "layer": "1", "expect": {"keys": "s.keys.1[0:3]"}},
+                {"op": "close", "cache": "main"},
+            ]
+        },
+    }
+
+
+_TREES = st.recursive(
+    st.sampled_from(["", "main", "x[0:1]", "first", "1", "-1", "nan", "0.1", "true", "2 3 4", "1/2"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["shape", "rows", "type", "kind", "int", "map"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@st.composite
+def damaged_trees(draw: st.DrawFn) -> Tree:
+    """The golden file with another tree in one place, at any depth."""
+    tree = golden()
+    node: Any = tree
+    while True:
+        keys = list(node) if isinstance(node, dict) else list(range(len(node)))
+        key = draw(st.sampled_from(keys))
+        if not isinstance(node[key], dict | list) or not node[key] or draw(st.integers(0, 3)) == 0:
+            break
+        node = node[key]
+    node[key] = draw(_TREES)
+    return tree

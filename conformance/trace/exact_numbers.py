@@ -53,7 +53,7 @@ def _nearest(fraction: Fraction) -> float:
     try:
         return fraction.numerator / fraction.denominator
     except OverflowError:
-        return math.copysign(math.inf, fraction)
+        return math.inf if fraction > 0 else -math.inf
 
 
 def exact_fraction(token: str) -> Fraction:

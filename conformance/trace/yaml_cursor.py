@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from conformance.errors import TraceError
 from conformance.trace.exact_numbers import setting, whole
-from conformance.trace.yaml_tree import Parsed, Path, Tree
+from conformance.trace.yaml_tree import Parsed, Path, Tree, short
 
 NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
 """Names of inputs and sequences, which stand in references such as `x[0:5]` and `first.output`."""
@@ -22,6 +22,12 @@ HANDLE = r"[A-Za-z_][!-~]*"
 REQUIREMENT = r"[A-Z0-9]+(?:-[A-Z0-9]+)+"
 
 T = TypeVar("T")
+
+
+def listed(names: Collection[str]) -> str:
+    """Names as an error lists them, not more than a screen of them."""
+    shown = [name for _, name in zip(range(40), names, strict=False)]
+    return (", ".join(shown) + (", ..." if len(names) > len(shown) else "")) or "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,7 @@ class Cursor:
 
     def _wrong(self, wanted: str) -> TraceError:
         if isinstance(self.value, str):
-            found = repr(self.value if len(self.value) <= 60 else self.value[:57] + "...")
+            found = short(self.value)
         else:
             found = "a mapping" if isinstance(self.value, dict) else "a list"
         return self.error(f"found {found}; it must be {wanted}")
@@ -59,8 +65,8 @@ class Cursor:
         for key in self.value:
             if key not in required and key not in optional:
                 known = (*required, *optional)
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
+                near = [] if len(key) > 60 else difflib.get_close_matches(key, known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known here: {listed(known)}"
                 raise self.parsed.error(f"unknown key; {hint}", (*self.path, key))
         for key in required:
             if key not in self.value:
@@ -95,7 +101,7 @@ class Cursor:
     def known(self, table: Mapping[str, T], what: str) -> T:
         """What a name stands for."""
         if self.text() not in table:
-            raise self.error(f"there is no {what} {self.text()!r}; there is {', '.join(table) or 'none'}")
+            raise self.error(f"there is no {what} {short(self.text())}; there is {listed(table)}")
         return table[self.text()]
 
     def words(self, pattern: str = r"[!-~]+") -> tuple[str, ...]:

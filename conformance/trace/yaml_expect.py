@@ -35,6 +35,7 @@ from conformance.trace.yaml_arrays import read_array, write_array
 from conformance.trace.yaml_configs import write_setting
 from conformance.trace.yaml_cursor import REQUIREMENT, Cursor
 from conformance.trace.yaml_plain import read_plain, read_plain_mapping, write_plain, write_plain_mapping
+from conformance.trace.yaml_tree import short
 
 TYPES: Mapping[str, type[Any]] = {
     "close": Close,
@@ -68,7 +69,7 @@ def read_kinds(cursor: Cursor) -> tuple[str, ...]:
     kinds = cursor.words()
     for kind in kinds or ("",):
         if kind not in KINDS:
-            raise cursor.error(f"{kind!r} is no kind of rejection; the kinds are {', '.join(KINDS)}")
+            raise cursor.error(f"{short(kind)} is no kind of rejection; the kinds are {', '.join(KINDS)}")
     return kinds
 
 

@@ -41,6 +41,8 @@ def from_trace(trace: Trace, *, source: Mapping[str, str] | None = None) -> dict
         tree["seed"] = str(trace.seed)
     if trace.dtype != "float64":
         tree["dtype"] = trace.dtype
+    if trace.optional:
+        tree["optional"] = "true"
     tree["needs"] = " ".join(sorted(trace.needs))
     if trace.kappa is not None:
         tree["kappa"] = _at("kappa", write_setting, trace.kappa)

@@ -18,7 +18,7 @@ from conformance.trace.yaml_document import Document
 from conformance.trace.yaml_needs import needed_features, used_parts
 from conformance.trace.yaml_sequences import read_sequence
 from conformance.trace.yaml_steps import Scope, read_schedule
-from conformance.trace.yaml_tree import Parsed
+from conformance.trace.yaml_tree import Parsed, short
 
 FORMAT = "kv-conformance-trace/1"
 ID = r"[a-z0-9]+(?:-[a-z0-9]+)*"
@@ -27,7 +27,8 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
 
 REQUIRED = ("format", "id", "level", "about", "layers", "caches", "schedules")
 OPTIONAL = (
-    "source", "inputs", "sequences", "bound", "kappa", "needs", "dtype", "seed", "provenance", "published",
+    "source", "inputs", "sequences", "bound", "kappa", "needs", "dtype", "optional", "seed", "provenance",
+    "published",
 )
 
 
@@ -51,6 +52,7 @@ def read_document(parsed: Parsed) -> Document:
         "about": about,
         "kappa": kappa,
         "dtype": given["dtype"].choice(DTYPES) if "dtype" in given else "float64",
+        "optional": given["optional"].truth() if "optional" in given else False,
         "seed": given["seed"].integer() if "seed" in given else None,
     }
     return Document(
@@ -127,5 +129,5 @@ def _read_needs(cursor: Cursor) -> frozenset[str]:
     needs = cursor.words()
     for word in needs:
         if word not in FEATURES:
-            raise cursor.error(f"{word!r} is no feature; the features are {', '.join(FEATURES)}")
+            raise cursor.error(f"{short(word)} is no feature; the features are {', '.join(FEATURES)}")
     return frozenset(needs)

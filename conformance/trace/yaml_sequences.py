@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from conformance.trace.exact_numbers import Rows
 from conformance.trace.yaml_arrays import REFERENCE, read_array, read_range, sliced, time_axis
 from conformance.trace.yaml_configs import Config
-from conformance.trace.yaml_cursor import Cursor
+from conformance.trace.yaml_cursor import Cursor, listed
 from conformance.values import AttentionConfig, DecoderConfig, LayerConfig
 
 CALL_INPUTS: Mapping[str, tuple[str, ...]] = {
@@ -94,7 +94,7 @@ def read_reference(cursor: Cursor, inputs: Mapping[str, NDArray[Any]], name: str
     """What `x` or `x[0:5]` names; `name` is what the array is used as."""
     found = cursor.match(REFERENCE, "the name of an input, or a slice of one such as x[0:5]")
     if found[1] not in inputs:
-        raise cursor.error(f"there is no input {found[1]!r}; there is {', '.join(inputs) or 'none'}")
+        raise cursor.error(f"there is no input {found[1]!r}; there is {listed(inputs)}")
     array = as_tokens(cursor, inputs[found[1]]) if name == "tokens" else inputs[found[1]]
     axis = time_axis(name, level)
     if found[2] is not None and array.ndim <= axis:
@@ -166,6 +166,6 @@ def sequence_part(cursor: Cursor, sequences: Mapping[str, Sequence]) -> tuple[Se
     """The sequence and rows that `first` or `first[0:1]` names."""
     found = cursor.match(REFERENCE, "the name of a sequence, or a slice of one such as first[0:1]")
     if found[1] not in sequences:
-        raise cursor.error(f"there is no sequence {found[1]!r}; there is {', '.join(sequences) or 'none'}")
+        raise cursor.error(f"there is no sequence {found[1]!r}; there is {listed(sequences)}")
     sequence = sequences[found[1]]
     return sequence, *read_range(cursor, found[2], found[3], sequence.length)

@@ -23,6 +23,7 @@ from conformance.trace.yaml_arrays import FIELD_REFERENCE, read_array, read_rang
 from conformance.trace.yaml_cursor import HANDLE, Cursor
 from conformance.trace.yaml_expect import DETAILS, read_kinds, read_requirement
 from conformance.trace.yaml_sequences import Sequence
+from conformance.trace.yaml_tree import short
 from conformance.values import STEP_ARRAYS, Work
 
 EXPECTED_ARRAYS = (*STEP_ARRAYS, "keys", "values")
@@ -140,8 +141,8 @@ class Shorthand:
             return self._close(name, read_array(entry, self.numbers.golden, causal=name == "weights"))
         found = entry.match(FIELD_REFERENCE, "an array, or a part of a sequence such as first.output[0:1]")
         sequence = self.sequences.get(found[1])
-        if sequence is None or found[2] not in sequence.exact:
-            raise entry.error(f"there is no exact array {found[1]}.{found[2]}")
+        if sequence is None or found[2] not in sequence.exact or found[2].partition(".")[0] != name:
+            raise entry.error(f"{short(entry.text())} is no exact {name}")
         array = sequence.exact[found[2]]
         axis = time_axis(name, self.level)
         start, stop = read_range(entry, found[3], found[4], array.shape[axis])

@@ -15,12 +15,13 @@ from conformance.trace.expect import Refused, Unchanged
 from conformance.trace.model import OPERATIONS, CacheSpec, Derived, Operation, Source
 from conformance.trace.yaml_arrays import DTYPES, read_array
 from conformance.trace.yaml_configs import Config, read_capacity, read_fresh, read_rewiring, rewiring_fields
-from conformance.trace.yaml_cursor import HANDLE, Cursor
+from conformance.trace.yaml_cursor import HANDLE, Cursor, listed
 from conformance.trace.yaml_expect import read_expectation, read_requirement
 from conformance.trace.yaml_plain import read_plain_mapping
 from conformance.trace.yaml_progress import Progress
 from conformance.trace.yaml_sequences import CALL_INPUTS, Sequence, as_tokens, read_reference, sequence_part
 from conformance.trace.yaml_short import Shorthand
+from conformance.trace.yaml_tree import short
 
 COMMON = (
     "cache", "layer", "label", "watch", "inputs", "arguments", "requirement", "expect", "expectations",
@@ -107,6 +108,8 @@ class _Reader:
         )
         expected = [*short.read(part, self._replayed(given))]
         kept = tuple(e.cache for e in expected if isinstance(e, Unchanged))
+        for name in kept:
+            self._known(given.get("unchanged", cursor), name)
         refused = "rejected" in given
         if "expectations" in given:
             expected += [read_expectation(e, self.scope.numbers) for e in given["expectations"].items()]
@@ -143,7 +146,7 @@ class _Reader:
     def _known(self, cursor: Cursor, cache: str) -> None:
         standing = self.progress.caches
         if cache.partition("/")[0] not in standing and cache not in standing:
-            raise cursor.error(f"there is no cache {cache!r}; there is {', '.join(standing) or 'none'}")
+            raise cursor.error(f"there is no cache {short(cache)}; there is {listed(standing)}")
 
     def _layer(self, given: Mapping[str, Cursor]) -> tuple[str | None, int | None]:
         """The layer that a step names, or the number of one inside a store or model."""
@@ -200,7 +203,7 @@ class _Reader:
         wanted = CALL_INPUTS[self.scope.level]
         if names != set(wanted):
             raise given["op"].error(
-                f"the step is given {', '.join(sorted(names)) or 'nothing'}; it takes {', '.join(wanted)}"
+                f"the step is given {listed(sorted(names))}; it takes {', '.join(wanted)}"
             )
 
     def _array(self, cursor: Cursor, name: str) -> NDArray[Any]:
@@ -217,7 +220,7 @@ class _Reader:
         if other in self.labels and other:
             return other
         if not re.fullmatch("[0-9]{1,9}", other) or int(other) >= len(self.labels):
-            raise given["replays"].error(f"no earlier step {other!r}; write its label or its number from 0")
+            raise given["replays"].error(f"no earlier step {short(other)}; write its label or number from 0")
         self.labels[int(other)] = self.labels[int(other)] or f"step-{other}"
         return self.labels[int(other)]
 

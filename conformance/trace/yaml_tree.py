@@ -69,8 +69,8 @@ class Parsed:
 
 def show(path: Path) -> str:
     """A path as text: `sequences.first.exact.output.rows[3]`."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return text.removeprefix(".")
+    names = (f"[{s}]" if isinstance(s, int) else f".{s if len(s) <= 60 else s[:57] + '...'}" for s in path)
+    return "".join(names).removeprefix(".")
 
 
 def parse(given: str | bytes, file: str = "") -> Parsed:
@@ -79,7 +79,7 @@ def parse(given: str | bytes, file: str = "") -> Parsed:
     if not text.endswith(f"\n{END}\n"):
         last = text.rstrip("\n").rpartition("\n")[2]
         raise TraceError(
-            f"the last line is {_short(last)}; it must be {END!r} (end of document) and a newline, so that a "
+            f"the last line is {short(last)}; it must be {END!r} (end of document) and a newline, so that a "
             f"cut file cannot pass for a whole one",
             file=file,
             line=text.count("\n", 0, len(text.rstrip("\n"))) + 1,
@@ -161,7 +161,7 @@ class _Builder:
             what = f"{'*' if isinstance(event, yaml.AliasEvent) else '&'}{event.anchor}"
             raise self._error(f"{what}: anchors and aliases are refused; write it out", event, path)
         if event.tag is not None:
-            raise self._error(f"tag {_short(event.tag)}: tags are refused; all is strings", event, path)
+            raise self._error(f"tag {short(event.tag)}: tags are refused; all is strings", event, path)
         if isinstance(event, yaml.ScalarEvent):
             return self._scalar(event, path)
         if len(path) >= MAX_DEPTH:
@@ -171,7 +171,7 @@ class _Builder:
     def _scalar(self, event: Any, path: Path) -> str:
         value: str = event.value
         if not event.style and (not value or _AMBIGUOUS.fullmatch(value)):
-            said = "nothing" if not value else f"{_short(value)} without quotes"
+            said = "nothing" if not value else f"{short(value)} without quotes"
             raise self._error(
                 f'{said} means different things to different readers; write "{value}"', event, path
             )
@@ -212,5 +212,6 @@ def _line(event: Any) -> int:
     return int(event.start_mark.line) + 1
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """A string as an error shows it, never longer than a line."""
     return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -47,16 +47,16 @@ def _block(node: Any, indent: str, path: tuple[str | int, ...]) -> Iterator[str]
 
 
 def _fits(key: str | int, value: Any, lead: str, path: tuple[str | int, ...]) -> bool:
-    """Numbers and schedules stand row by row, so that a change shows as one line."""
-    if key == "rows" or (isinstance(value, list) and len(path) < 3):
+    """Numbers, steps and expectations stand row by row, so that a change shows as one line."""
+    if key == "rows" or _is_tall(value):
         return False
-    return not _has_rows(value) and len(lead) + 1 + len(_flow(value, path)) <= WIDTH
+    return len(lead) + 1 + len(_flow(value, path)) <= WIDTH
 
 
-def _has_rows(node: Any) -> bool:
+def _is_tall(node: Any) -> bool:
     if isinstance(node, Mapping):
-        return isinstance(node.get("rows"), list) or any(map(_has_rows, node.values()))
-    return isinstance(node, list) and any(map(_has_rows, node))
+        return isinstance(node.get("rows"), list) or any(map(_is_tall, node.values()))
+    return isinstance(node, list) and any(isinstance(entry, Mapping | list) for entry in node)
 
 
 def _flow(node: Any, path: tuple[str | int, ...]) -> str:
