@@ -29,6 +29,20 @@ class Rotation:
             return slice(0, None, 2), slice(1, None, 2)
         return slice(0, half), slice(half, None)
 
+    def both(self, table: Array) -> Array:
+        """[T, d/2] spread to [T, d], the same number for both features of a pair."""
+        wide = np.empty((len(table), 2 * table.shape[-1]))
+        first, second = self.halves()
+        wide[:, first] = wide[:, second] = table
+        return wide
+
+    def partner(self, heads: Array) -> Array:
+        """[..., T, d] with the two features of every pair exchanged."""
+        first, second = self.halves()
+        exchanged = np.empty_like(heads)
+        exchanged[..., first], exchanged[..., second] = heads[..., second], heads[..., first]
+        return exchanged
+
     def apply(self, heads: Array) -> Array:
         """Rotate heads [..., T, d]: (a c - b s, a s + b c)."""
         first, second = self.halves()

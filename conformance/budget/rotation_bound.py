@@ -25,20 +25,18 @@ def rotated_error(turn: Rotation, heads: Array, rotated: Array, error: Array, un
     A wrong angle moves a rotated pair at right angles to itself; the cosines, the sines, two products and a
     sum are rounded. At position 0 the cosine is 1 and the sine 0, and nothing is rounded but the storing.
     """
-    first, second = turn.halves()
     wrong = angle_error(turn, units)
     sideways = np.minimum(wrong, 1.0)
-    shortfall = np.minimum(0.5 * wrong * wrong, 2.0)
-    cosine = np.minimum(np.abs(turn.cosine) + sideways, 1.0)
-    sine = np.minimum(np.abs(turn.sine) + sideways, 1.0)
-    lift = _roundings(units) * (turn.angle != 0.0)
-    magnitude, length = np.abs(heads), np.abs(rotated)
-    along, across = length[..., first], length[..., second]
-    carried_a = (1.0 + lift) * error[..., first] + lift * magnitude[..., first]
-    carried_b = (1.0 + lift) * error[..., second] + lift * magnitude[..., second]
-    total = np.empty_like(length)
-    total[..., first] = cosine * carried_a + sine * carried_b + sideways * across + shortfall * along
-    total[..., second] = sine * carried_a + cosine * carried_b + sideways * along + shortfall * across
+    cosine = turn.both(np.minimum(np.abs(turn.cosine) + sideways, 1.0))
+    sine = turn.both(np.minimum(np.abs(turn.sine) + sideways, 1.0))
+    shortfall = turn.both(np.minimum(0.5 * wrong * wrong, 2.0))
+    lift = turn.both(_roundings(units) * (turn.angle != 0.0))
+    length = np.abs(rotated)
+    carried = error + lift * (np.abs(heads) + error)
+    total = cosine * carried
+    total += sine * turn.partner(carried)
+    total += turn.both(sideways) * turn.partner(length)
+    total += shortfall * length
     total += 4.0 * units.underflow
     return units.stored(total, length)
 
