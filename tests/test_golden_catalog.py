@@ -139,6 +139,10 @@ def test_what_can_be_asked_of_a_declaration() -> None:
     }
     assert plain - asked == {"ch37/two-tokens"}
     assert {trace.id for trace in traces(Declaration(name="d", levels=("decoder",)))} == {"ch38/single"}
+    assert not list(traces(Declaration(name="fixed", levels=("store",))))
+    chunks = frozenset({"chunks"})
+    growing = Declaration(name="growing", levels=("store",), features=chunks, capacity="growing")
+    assert {trace.id for trace in traces(growing)} == {"forge/single", "forge/prompt"}
 
 
 def test_loading_brings_no_mpmath_and_the_package_alone_brings_nothing() -> None:

@@ -178,9 +178,9 @@ def test_the_two_pairings_differ_in_nothing_but_the_pairing() -> None:
 @pytest.mark.parametrize("fixture", derived(), ids=lambda fixture: fixture.id)
 def test_padding_and_rules_give_what_the_files_hold(fixture: Any) -> None:
     document = load(fixture.id)
-    assert [Fraction(x) for x in document.inputs["x"].ravel().tolist()] == [
-        x for lane in fixture.first.lanes for row in lane for x in row
-    ]
+    for name, rows in (("x", fixture.first), ("z", fixture.second)):
+        stored = [Fraction(x) for x in document.inputs[name].ravel().tolist()]
+        assert stored == [x for lane in rows.lanes for row in lane for x in row]
     assert document.layers["main"].config == fixture.config
     assert sum(fixture.first.chunks) == fixture.first.count
     assert sum(fixture.second.chunks) == fixture.second.count

@@ -32,15 +32,28 @@ def copy(tmp_path: Path) -> Path:
     return Path(shutil.copytree(GOLDEN, tmp_path / "golden"))
 
 
+@pytest.fixture(scope="module")
+def two_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of two small files, made by the builders of these alone."""
+    folder = Path(shutil.copytree(GOLDEN, tmp_path_factory.mktemp("two") / "golden"))
+    with pytest.MonkeyPatch.context() as patch:
+        _build_two(patch)
+        regenerate(folder, progress=quiet)
+    return folder
+
+
 @pytest.fixture
-def two(copy: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of two small files, and builders for these alone."""
+def two(two_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, and the builders of its two files alone."""
+    _build_two(monkeypatch)
+    return Path(shutil.copytree(two_files, tmp_path / "golden"))
+
+
+def _build_two(patch: pytest.MonkeyPatch) -> None:
     every = build.builders()
     kept = {file: every[file] for file in ("published/ch37.yaml", "derived/mod-square.yaml")}
     for module in (build, regeneration, verification):
-        monkeypatch.setattr(module, "builders", lambda: kept)
-    regenerate(copy, progress=quiet)
-    return copy
+        patch.setattr(module, "builders", lambda: kept)
 
 
 def contents(folder: Path) -> Mapping[str, bytes]:

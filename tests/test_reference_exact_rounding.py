@@ -58,6 +58,7 @@ def test_a_subnormal_is_rounded_once() -> None:
         (Fraction(2**1024 - 2**970), math.inf),
         (Fraction(2**1024 - 2**970 - 1), 1.7976931348623157e308),
         (-0.0, 0.0),
+        (Fraction(-1, 10**400), 0.0),
     ],
 )
 def test_at_the_ends_of_the_range(value: object, wanted: float) -> None:

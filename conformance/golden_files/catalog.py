@@ -106,19 +106,22 @@ def traces(declaration: Declaration, *, directory: str | Path | None = None) -> 
     """Every schedule of every golden file that can be asked of this declaration, in a fixed order.
 
     Those of its levels whose features it declares; a refusal of two rows at once is asked only of an
-    implementation that takes one row a call. Raises TraceError as `load` does.
+    implementation that takes one row a call, a cache without a capacity only of one that grows. Raises
+    TraceError as `load` does.
     """
     for name in names(directory=directory):
         document = load(name, directory=directory)
         if document.level in declaration.levels:
-            for trace in document.traces():
-                if trace.needs <= declaration.features and not _refuses_chunks(trace, declaration):
-                    yield trace
+            yield from (trace for trace in document.traces() if _can_be_asked(trace, declaration))
 
 
-def _refuses_chunks(trace: Trace, declaration: Declaration) -> bool:
-    refused = (e for step in trace.steps for e in step.expect if isinstance(e, Refused))
-    return "chunks" in declaration.features and any(e.kinds == ("single_token_required",) for e in refused)
+def _can_be_asked(trace: Trace, declaration: Declaration) -> bool:
+    refused = [e.kinds for step in trace.steps for e in step.expect if isinstance(e, Refused)]
+    if "chunks" in declaration.features and ("single_token_required",) in refused:
+        return False
+    if declaration.capacity != "growing" and any(cache.capacity is None for cache in trace.caches.values()):
+        return False
+    return trace.needs <= declaration.features
 
 
 def digest_of_all(*, directory: str | Path | None = None) -> str:
