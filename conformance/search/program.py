@@ -1,0 +1,86 @@
+"""Programs: a setting and a list of commands, as hypothesis draws them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from conformance.adapter import Declaration
+from conformance.search import commands
+from conformance.search.commands import Command
+from conformance.search.script import Script, Setting
+from conformance.trace.model import Trace
+
+LONGEST = 14
+
+
+@dataclass(frozen=True)
+class Program:
+    """What hypothesis draws and shrinks."""
+
+    setting: Setting
+    commands: tuple[Command, ...]
+
+    def trace(self, declaration: Declaration, identifier: str) -> Trace:
+        """The trace with everything that must be observed."""
+        script = Script(declaration, self.setting)
+        for command in self.commands:
+            command.write(script)
+        return script.finish(identifier)
+
+
+def settings_of(declaration: Declaration) -> st.SearchStrategy[Setting]:
+    """Small geometries; grouped heads only where declared."""
+    grouped = "gqa" in declaration.features or declaration.levels[0] == "store"
+    heads = [(2, 2), (1, 1), (3, 3)] + ([(4, 2), (6, 3), (2, 1)] if grouped else [])
+    return st.builds(
+        lambda lanes, capacity, heads, width, base, pairing, weights: Setting(
+            lanes, capacity, heads[0], heads[1], width, base, pairing, weights
+        ),
+        st.integers(1, 3),
+        st.sampled_from([4, 2, 6, 9]),
+        st.sampled_from(heads),
+        st.sampled_from([4, 2, 6]),
+        st.sampled_from([100.0, 10000.0, 7.0]),
+        st.sampled_from(["adjacent", "half"]),
+        st.integers(0, 3),
+    )
+
+
+def _command() -> st.SearchStrategy[Command]:
+    cache = st.integers(0, 3)
+    shift, values = st.integers(0, 9), st.sampled_from([float("nan"), 1e300, float("inf")])
+    append = st.builds(
+        commands.Append,
+        cache,
+        st.sampled_from([1, 1, 2, 3]),
+        shift,
+        st.sampled_from([1.0, 8.0, 256.0, 0.125]),
+    )
+    return st.one_of(
+        append,
+        append,
+        append,
+        st.builds(commands.Fill, cache, shift),
+        st.builds(commands.Reset, cache),
+        st.builds(commands.Poison, cache, values),
+        st.builds(commands.OverwriteInput, cache),
+        st.builds(commands.OverwriteSnapshot, cache),
+        st.builds(commands.Another),
+        st.builds(commands.Truncate, cache, st.integers(-2, 7)),
+        st.builds(commands.Fork, cache),
+        st.builds(commands.Reorder, cache, st.tuples(*[st.integers(-1, 3)] * 3)),
+        st.builds(commands.Update, st.integers(0, 3), st.booleans()),
+        st.builds(commands.WrongForm, cache, st.integers(0, 3)),
+        st.builds(
+            commands.NotFinite, cache, st.integers(0, 2), st.sampled_from([float("nan"), float("inf")])
+        ),
+        st.builds(commands.OtherLayer, cache, st.integers(0, 5)),
+    )
+
+
+def programs(declaration: Declaration) -> st.SearchStrategy[Program]:
+    """Every program for a declaration."""
+    steps = st.lists(_command(), min_size=1, max_size=LONGEST).map(tuple)
+    return st.builds(Program, settings_of(declaration), steps)

@@ -1,0 +1,180 @@
+"""A trace under construction: what stands, what each cache has lived through, what must come next.
+
+The script knows the rules, so a command that is not lawful in a state becomes a call that must be refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from conformance.adapter import Declaration
+from conformance.scenarios.material import (
+    AttentionRows,
+    LayerRows,
+    Rows,
+    StoreRows,
+    appended,
+    layer_config,
+    layer_parameters,
+    row_block,
+)
+from conformance.scenarios.storage import trace, unchanged
+from conformance.trace.expect import Array, Expectation, Length, Refused
+from conformance.trace.model import CacheSpec, Operation, Trace
+from conformance.values import PARAMETERS, AttentionConfig, LayerParameters, StoreConfig
+
+MOST_CACHES = 4
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The geometry of a script."""
+
+    lanes: int
+    capacity: int
+    heads: int
+    kv_heads: int
+    head_width: int
+    base: float
+    pairing: str
+    weights: int
+
+
+@dataclass
+class Life:
+    """What a cache holds: its input rows by name, and the parameters that it was bound to."""
+
+    history: dict[str, Array]
+    revisions: tuple[int, ...]
+    last: str = ""
+
+    @property
+    def length(self) -> int:
+        """Rows held."""
+        return int(next(iter(self.history.values())).shape[-2])
+
+
+@dataclass
+class Script:
+    """Writes steps with expectations. One layer `a`; caches `c0`, `c1`, ..."""
+
+    declaration: Declaration
+    setting: Setting
+    parameters: LayerParameters = field(init=False)
+    revisions: list[int] = field(default_factory=lambda: [0] * len(PARAMETERS))
+    lives: dict[str, Life] = field(default_factory=dict)
+    steps: list[Operation] = field(default_factory=list)
+    opened: dict[str, CacheSpec] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        own = self.setting
+        config = layer_config(own.heads, own.kv_heads, own.head_width, base=own.base, positions=64)
+        self.config = replace(config, rope=replace(config.rope, pairing=own.pairing))  # type: ignore[arg-type]
+        self.parameters = self.first_parameters = layer_parameters(self.config, shift=own.weights)
+        self.level = self.declaration.levels[0]
+        self.lives["c0"] = self.fresh()
+        self.opened["c0"] = CacheSpec("a", own.lanes, own.capacity)
+
+    # -- rows -------------------------------------------------------------------------------------------
+
+    def block(self, count: int, shift: int, scale: float) -> dict[str, Array]:
+        """`count` new rows by rule, as an append is given them."""
+        own = self.setting
+        width = own.heads * own.head_width
+        if self.level == "layer":
+            return {"rows": row_block(own.lanes, count, width, shift=shift) * scale}
+        heads = {"query": own.heads, "key": own.kv_heads, "value": own.kv_heads}
+        names = {"keys": own.kv_heads, "values": own.kv_heads} if self.level == "store" else heads
+        made = {}
+        for number, (name, rows) in enumerate(names.items()):
+            flat = row_block(own.lanes * rows, count, own.head_width, shift=shift + 3 * number) * scale
+            made[name] = flat.reshape(own.lanes, rows, count, own.head_width)
+        return made
+
+    def fresh(self) -> Life:
+        """A life without rows, bound to the parameters as they stand."""
+        return Life(self.block(0, 0, 1.0), tuple(self.revisions))
+
+    def rows(self, history: Mapping[str, Array]) -> Rows:
+        """The rows of a life with everything that must come out of them."""
+        own = self.setting
+        if self.level == "layer":
+            return LayerRows(self.declaration, self.config, self.parameters, history["rows"])
+        if self.level == "attention":
+            attention = AttentionConfig(own.heads, own.kv_heads, own.head_width, own.head_width)
+            return AttentionRows(self.declaration, attention, **history)
+        store = StoreConfig(1, own.kv_heads, own.head_width, own.head_width)
+        return StoreRows(self.declaration, store, **history)
+
+    # -- what may happen --------------------------------------------------------------------------------
+
+    def name(self, choice: int) -> str:
+        """One of the caches that stand."""
+        names = sorted(self.lives)
+        return names[choice % len(names)]
+
+    def stale(self, name: str) -> int | None:
+        """Index of the first parameter that was updated since the cache was bound."""
+        bound = self.lives[name].revisions
+        changed = (i for i, (a, b) in enumerate(zip(bound, self.revisions, strict=True)) if a != b)
+        return next(changed, None)
+
+    def refusal(self, name: str, count: int) -> Refused | None:
+        """The refusal that an append of `count` rows of the right form must meet, if any."""
+        index = self.stale(name)
+        if index is not None:
+            return Refused("BIND-REVISION", ("cache_layer_revision_mismatch",), {"parameter": index})
+        if self.lives[name].length + count > self.setting.capacity and self.declaration.capacity == "exact":
+            return Refused("CAPACITY-FULL", ("full",))
+        return None
+
+    def append(self, name: str, block: dict[str, Array]) -> None:
+        """An append, accepted or refused as the state demands."""
+        life = self.lives[name]
+        count = int(next(iter(block.values())).shape[-2])
+        refusal = self.refusal(name, count)
+        label = f"step {len(self.steps)}"
+        if refusal is not None:
+            self.refuse(name, block, refusal)
+            return
+        start = life.length
+        axis = 1 if self.level == "layer" else 2
+        history = {key: np.concatenate([life.history[key], block[key]], axis=axis) for key in block}
+        step = appended(self.rows(history), name, start, start + count, label=label)
+        self.steps.append(step)
+        life.history, life.last = history, label
+
+    def refuse(
+        self, name: str, inputs: Mapping[str, Array], refusal: Refused, layer: str | None = None
+    ) -> None:
+        """A call that must be refused and leave everything as it is."""
+        self.steps.append(
+            Operation(
+                op="append", target=name, layer=layer, inputs=inputs, label=f"step {len(self.steps)}",
+                expect=(refusal, unchanged(name)),
+            )
+        )  # fmt: skip
+
+    def do(self, op: str, target: str, /, *expect: Expectation, **arguments: object) -> None:
+        """Any other operation."""
+        self.steps.append(
+            Operation(op=op, target=target, arguments=arguments, label=f"step {len(self.steps)}", expect=expect)
+        )
+
+    def length(self, requirement: str, name: str) -> Length:
+        """The length that the cache must show now."""
+        return Length(requirement, self.lives[name].length, name)
+
+    def finish(self, identifier: str) -> Trace:
+        """The trace. Its layer has the parameters that stood at the beginning."""
+        rows = self.rows(self.lives["c0"].history)
+        source = rows.source
+        if self.level == "layer":
+            source = replace(source, parameters=self.first_parameters)
+        return trace(
+            rows, identifier, "found by search", tuple(self.steps), caches=dict(self.opened),
+            layers={"a": source},
+        )  # fmt: skip
