@@ -62,13 +62,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from conformance.golden_files.verification import check  # noqa: PLC0415 - brings mpmath
+    from conformance.golden_files.verification import check, counted  # noqa: PLC0415 - brings mpmath
 
     found = check(options.names, directory=options.directory, proof=options.proof, progress=_say)
     for difference in found:
         print(difference)
-    places = "1 difference" if len(found) == 1 else f"{len(found)} differences"
-    print("golden files: clean" if not found else f"golden files: {places}")
+    print(f"golden files: {counted(len(found)) if found else 'clean'}")
     return EXIT_DIFFERENT if found else EXIT_CLEAN
 
 

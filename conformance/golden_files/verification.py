@@ -35,13 +35,18 @@ def check(
         found = list(_against_manifest(place))
     except TraceError as problem:
         return [_as_difference(problem)]
-    progress(f"manifest: {len(found)} differences")
+    progress(f"manifest: {counted(len(found))}")
     for number, file in enumerate(chosen, start=1):
         differences, count = _against_fresh(place, file, proof)
         done = f"[{number}/{len(chosen)}] {file}"
-        progress(f"{done}: {count} numbers proved, {len(differences)} differences")
+        progress(f"{done}: {count} numbers proved, {counted(len(differences))}")
         found += differences
     return _without_doubles(found)
+
+
+def counted(differences: int) -> str:
+    """How many differences, in words."""
+    return "1 difference" if differences == 1 else f"{differences} differences"
 
 
 def _chosen(names: Collection[str]) -> list[str]:
