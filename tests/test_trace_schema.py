@@ -31,12 +31,12 @@ FIRST = {"op": "append", "cache": "main", "sequence": "first[0:1]"}
 
 BEYOND_A_SCHEMA = (
     # sums and products
-    *("rows; the shape", "numbers; this row has", "6 rows", "do not divide", "odd", "must be 4 4", "be 2 3 4"),
+    *("rows; the shape", "numbers; this row has", "6 rows", "do not divide", "odd", "be 4 4", "be 2 3 4"),
     # the size of numbers and what is exact in binary
     *("must be positive", "beyond the largest", "1 significant digits", "beyond int32"),
     # names that stand elsewhere in the file, or in the contract
     *("no layer", "no input", "no sequence", "no cache", "cache 'other'", "no part of", "no exact keys"),
-    *("did you mean AGREE-OUTPUT", "add requirement", "no earlier step", "step 0 has this label"),
+    *("did you mean AGREE-OUTPUT", "add requirement", "one earlier step"),
     # what a cache holds
     *("beyond the capacity", "lanes, the cache", "exact on layer", "cache, which holds"),
 )

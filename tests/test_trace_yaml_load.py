@@ -277,8 +277,8 @@ def test_operands_of_every_operation() -> None:
 
 
 def test_needs_follow_from_the_steps() -> None:
-    def needs(*steps: Any, **changes: Any) -> frozenset[str]:
-        return load(dump(golden() | {"schedules": {"only": list(steps)}} | changes)).traces()[0].needs
+    def needs(*steps: Any) -> frozenset[str]:
+        return load(dump(golden() | {"schedules": {"only": list(steps)}})).traces()[0].needs
 
     assert needs(FIRST | {"sequence": "first[0:2]"}) == {"gqa", "chunks"}
     refused = {"op": "append", "cache": "main", "rows": "x", "rejected": {"kind": "single_token_required"}}
@@ -287,7 +287,9 @@ def test_needs_follow_from_the_steps() -> None:
     update = {"op": "update", "layer": "a", "inputs": {"key": exacts(4, 2)}}
     assert needs(update) == {"gqa", "update_parameters"}
     assert needs({"op": "observe", "cache": "main", "snapshot": "true"}) == {"gqa", "snapshot"}
-    assert needs(FIRST, needs="evidence storage") == {"evidence", "storage"}
+    stated = load(dump(golden() | {"needs": "evidence storage"})).traces()
+    assert {trace.needs for trace in stated} == {frozenset({"evidence", "storage"})}
+    assert all(set(trace.layers) == {"a", "b"} for trace in stated)
 
 
 def test_levels_other_than_layer() -> None:

@@ -207,13 +207,14 @@ def traces(draw: st.DrawFn) -> Trace:
             Operation(
                 op=op, target="main", layer=draw(st.sampled_from([None, "a"])), inputs=inputs,
                 arguments=draw(ARGUMENTS), expect=tuple(draw(st.lists(EXPECTATIONS, max_size=3))),
-                watch=draw(st.sampled_from([None, (), ("main",), ("main/1", "main")])),
+                watch=draw(st.sampled_from([None, (), ("main",), ("main/1", "main"), ("a b", "main")])),
                 label=draw(st.sampled_from(["", f"row {number}", f"{number}"])),
             )
         )
     return Trace(
         id="found/steps", level=level, about="found by search", layers={"a": SOURCES[level]},
-        caches={"main": CacheSpec("a", 2, draw(st.sampled_from([None, 4])))}, steps=tuple(steps),
+        caches={"main": CacheSpec("a", 2, draw(st.sampled_from([None, 4]))), "a b": CacheSpec("a", 1, 3)},
+        steps=tuple(steps),
         needs=frozenset(draw(st.sets(st.sampled_from(["chunks", "poison", "gqa"])))),
         optional=draw(st.booleans()), kappa=draw(st.none() | st.floats(1, 1e9)),
         dtype=draw(st.sampled_from(["float64", "bfloat16"])),
@@ -224,7 +225,9 @@ def traces(draw: st.DrawFn) -> Trace:
 @settings(max_examples=150, deadline=None)
 @given(traces())
 def test_any_trace_survives_a_file(trace: Trace) -> None:
-    assert same(read_back(trace), trace)
+    found = read_back(trace)
+    assert same(found, trace)
+    assert list(found.caches) == list(trace.caches)
 
 
 def test_every_part_of_a_trace_is_written() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from conformance.trace.exact_numbers import Rows
 from conformance.trace.model import CacheSpec, Derived, Source
 from conformance.trace.yaml_arrays import read_array
-from conformance.trace.yaml_cursor import HANDLE, Cursor
+from conformance.trace.yaml_cursor import HANDLE, TITLE, Cursor
 from conformance.values import (
     PARAMETERS,
     AttentionConfig,
@@ -98,7 +98,7 @@ def read_layers(
     """Every layer, and the configuration of each, also where it is derived from an earlier one."""
     layers: dict[str, Source | Derived] = {}
     configs: dict[str, Config] = {}
-    for name, entry in cursor.entries(HANDLE).items():
+    for name, entry in cursor.entries(TITLE).items():
         if isinstance(entry.value, dict) and "from" in entry.value:
             layers[name], configs[name] = _read_derived(entry, level, configs)
         else:
@@ -184,7 +184,7 @@ def read_fresh(cursor: Cursor, level: str) -> tuple[str, ...]:
 def read_caches(cursor: Cursor, configs: Mapping[str, Config]) -> dict[str, CacheSpec]:
     """Every cache that stands when a schedule begins."""
     caches = {}
-    for name, entry in cursor.entries(HANDLE).items():
+    for name, entry in cursor.entries(TITLE).items():
         given = entry.fields(("layer", "batch_size", "capacity"))
         given["layer"].known(configs, "layer")
         caches[name] = CacheSpec(

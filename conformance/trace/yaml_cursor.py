@@ -18,7 +18,9 @@ from conformance.trace.yaml_tree import Parsed, Path, Tree, short
 NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
 """Names of inputs and sequences, which stand in references such as `x[0:5]` and `first.output`."""
 HANDLE = r"[A-Za-z_][!-~]*"
-"""Names of layers, caches, parameters and fields: ASCII, no space, a letter first."""
+"""Names of parameters: ASCII, no space, a letter first."""
+TITLE = r"[A-Za-z_](?:[ -~]*[!-~])?"
+"""Names of layers and caches, inside which spaces may stand."""
 REQUIREMENT = r"[A-Z0-9]+(?:-[A-Z0-9]+)+"
 
 T = TypeVar("T")
@@ -111,6 +113,12 @@ class Cursor:
             if not re.fullmatch(pattern, word):
                 raise self._wrong("words with exactly one space between them")
         return words
+
+    def titles(self) -> tuple[str, ...]:
+        """Names of caches: words, or a list where a name has spaces."""
+        if isinstance(self.value, list):
+            return tuple(entry.match(TITLE, "a name")[0] for entry in self.items())
+        return self.words(HANDLE)
 
     def truth(self) -> bool:
         """`true` or `false`."""

@@ -14,7 +14,7 @@ from conformance.trace.exact_numbers import write_exact
 from conformance.trace.model import CacheSpec, Derived, Operation, Source, Trace
 from conformance.trace.yaml_arrays import write_array
 from conformance.trace.yaml_configs import write_config, write_setting
-from conformance.trace.yaml_cursor import HANDLE
+from conformance.trace.yaml_cursor import HANDLE, TITLE
 from conformance.trace.yaml_expect import write_expectation
 from conformance.trace.yaml_plain import write_plain_mapping
 from conformance.trace.yaml_read import FORMAT
@@ -100,7 +100,8 @@ def _step(step: Operation) -> dict[str, Any]:
     if step.label:
         tree["label"] = step.label
     if step.watch is not None:
-        tree["watch"] = " ".join(step.watch)
+        words = all(re.fullmatch(HANDLE, name) for name in step.watch)
+        tree["watch"] = " ".join(step.watch) if words else list(step.watch)
     short, typed = _operands(step)
     tree |= short
     if step.inputs:
@@ -130,8 +131,8 @@ def _whole(value: Any) -> str | None:
     return str(value) if type(value) is int else None
 
 
-def _handle(value: Any) -> str | None:
-    return value if isinstance(value, str) and re.fullmatch(HANDLE, value) else None
+def _title(value: Any) -> str | None:
+    return value if isinstance(value, str) and re.fullmatch(TITLE, value) else None
 
 
 def _number(value: Any) -> str | None:
@@ -146,9 +147,9 @@ def _wholes(value: Any) -> str | None:
 _SHORT: Mapping[tuple[str, str], Callable[[Any], Any]] = {
     ("build", "batch_size"): _whole,
     ("build", "capacity"): lambda value: "none" if value is None else _whole(value),
-    ("rewire", "name"): _handle,
-    ("twin", "name"): _handle,
-    ("fork", "name"): _handle,
+    ("rewire", "name"): _title,
+    ("twin", "name"): _title,
+    ("fork", "name"): _title,
     ("poison", "value"): _number,
     ("truncate", "length"): _whole,
     ("reorder", "lanes"): _wholes,

@@ -14,6 +14,7 @@ from conformance.values import DecoderConfig, StoreConfig
 FEATURE_OF_OPERATION = {
     "update": "update_parameters",
     "rewire": "rewire",
+    "reopen": "rewire",
     "poison": "poison",
     "truncate": "truncate",
     "fork": "fork",

@@ -110,12 +110,16 @@ def _read_traces(
     entries = given["schedules"].entries(ID)
     if not entries:
         raise given["schedules"].error("no schedule; a trace has at least one")
-    needs = _read_needs(given["needs"]) if "needs" in given else None
     traces = []
     for key, entry in entries.items():
         steps = read_schedule(entry, scope)
-        layers, caches = used_parts(steps, scope.layers, scope.caches)
-        found = needed_features(steps, layers, scope.configs) if needs is None else needs
+        # A file that states its needs is one recorded trace: even a cache that no step names may matter.
+        layers, caches = scope.layers, scope.caches
+        if "needs" in given:
+            found = _read_needs(given["needs"])
+        else:
+            layers, caches = used_parts(steps, layers, caches)
+            found = needed_features(steps, layers, scope.configs)
         traces.append(
             Trace(
                 id=f"{name}/{key}", level=scope.level, layers=layers, caches=caches, steps=steps, needs=found,

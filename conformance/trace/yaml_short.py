@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.contract.fields import REQUIREMENT_OF_FIELD, REQUIREMENT_OF_KIND, UNCHANGED
+from conformance.contract.fields import REQUIREMENT_OF_FIELD, REQUIREMENT_OF_KIND, UNCHANGED, at_level
 from conformance.trace.exact_numbers import Rows, handed_number
 from conformance.trace.expect import (
     Accepted,
@@ -20,7 +20,7 @@ from conformance.trace.expect import (
     Unchanged,
 )
 from conformance.trace.yaml_arrays import FIELD_REFERENCE, read_array, read_range, sliced, time_axis
-from conformance.trace.yaml_cursor import HANDLE, Cursor
+from conformance.trace.yaml_cursor import Cursor
 from conformance.trace.yaml_expect import DETAILS, read_kinds, read_requirement
 from conformance.trace.yaml_sequences import Sequence
 from conformance.trace.yaml_tree import short
@@ -70,7 +70,11 @@ class Shorthand:
             yield Accepted(self._file(self.given["accepted"], "", "accepted"))
         if replayed:
             for name in EXPECTED_ARRAYS:
-                yield Same(self.override or "RESET-REPLAY", name, replayed)
+                yield Same(self._filed("RESET-REPLAY"), name, replayed)
+
+    def _filed(self, requirement: str) -> str:
+        """The requirement of the step, else this one as the level files it."""
+        return self.override or at_level(requirement, self.level)
 
     def _file(self, cursor: Cursor, default: str, what: str) -> str:
         if not self.override and not default:
@@ -94,21 +98,21 @@ class Shorthand:
         if "length" not in replaced:
             yield self._length(stop)
         if kept:
-            yield Shapes(self.override or "STORE-LOGICAL-SHAPE", kept)
+            yield Shapes(self._filed("STORE-LOGICAL-SHAPE"), kept)
         if "output" in sequence.exact:
             shape = sequence.part("output", start, stop).shape
-            yield Shapes(self.override or "SHAPE-OUTPUT", {"output": shape})
+            yield Shapes(self._filed("SHAPE-OUTPUT"), {"output": shape})
 
     def _field(self, name: str) -> str:
         elsewhere = self.observed != self.target and name in ("keys", "values")
         return f"{name}:{self.observed}" if elsewhere else name
 
     def _close(self, name: str, value: Any, kappa: tuple[float, float, float] | None = None) -> Close:
-        own = self.override or REQUIREMENT_OF_FIELD[name]
+        own = self._filed(REQUIREMENT_OF_FIELD[name])
         return Close(own, self._field(name), value, self.bound, kappa)
 
     def _length(self, rows: int) -> Length:
-        own = self.override or ("RESET-LENGTH" if self.op == "reset" else "STORE-LENGTH")
+        own = self._filed("RESET-LENGTH" if self.op == "reset" else "STORE-LENGTH")
         return Length(own, rows, self.observed if self.observed != self.target else None)
 
     def _expected(self, name: str, entry: Cursor) -> Iterator[Expectation]:
@@ -130,10 +134,9 @@ class Shorthand:
             yield self._expected_array(name, entry)
 
     def _storage_kept(self) -> Unchanged:
-        own = self.override
         return Unchanged(
-            self.target, storage=own or "RESET-BYTES", addresses=own or "RESET-ADDRESSES",
-            capacity=own or "RESET-CAPACITY",
+            self.target, storage=self._filed("RESET-BYTES"), addresses=self._filed("RESET-ADDRESSES"),
+            capacity="" if self.level == "decoder" else self._filed("RESET-CAPACITY"),
         )
 
     def _expected_array(self, name: str, entry: Cursor) -> Close:
@@ -154,7 +157,7 @@ class Shorthand:
         given = cursor.fields(("kind",), ("requirement", *DETAILS))
         kinds = read_kinds(given["kind"])
         own = read_requirement(given["requirement"]) if "requirement" in given else ""
-        own = own or self.override or REQUIREMENT_OF_KIND.get(kinds[0], "")
+        own = own or self._filed(REQUIREMENT_OF_KIND.get(kinds[0], ""))
         if not own:
             raise cursor.error(f"{kinds[0]} has no requirement of its own; add requirement: ID")
         details = {name: _detail(name, given[name]) for name in DETAILS if name in given}
@@ -163,8 +166,8 @@ class Shorthand:
     def _unchanged(self, cursor: Cursor, *, refused: bool) -> Iterator[Unchanged]:
         if not refused and not self.override:
             raise cursor.error("unchanged beside a call that is not refused needs requirement: ID")
-        parts = dict.fromkeys(UNCHANGED, self.override) if self.override else UNCHANGED
-        for name in cursor.words(HANDLE):
+        parts = {part: self._filed(own) for part, own in UNCHANGED.items()}
+        for name in cursor.titles():
             yield Unchanged(name, **parts)
 
 

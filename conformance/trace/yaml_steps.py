@@ -15,7 +15,7 @@ from conformance.trace.expect import Refused, Unchanged
 from conformance.trace.model import OPERATIONS, CacheSpec, Derived, Operation, Source
 from conformance.trace.yaml_arrays import DTYPES, read_array
 from conformance.trace.yaml_configs import Config, read_capacity, read_fresh, read_rewiring, rewiring_fields
-from conformance.trace.yaml_cursor import HANDLE, Cursor, listed
+from conformance.trace.yaml_cursor import HANDLE, TITLE, Cursor, listed
 from conformance.trace.yaml_expect import read_expectation, read_requirement
 from conformance.trace.yaml_plain import read_plain_mapping
 from conformance.trace.yaml_progress import Progress
@@ -31,12 +31,12 @@ CALLS = ("append", "full_prefix", "prefill", "decode")
 """Operations that take rows: of an input (`rows`) or of a sequence, which also says what must come out."""
 LEVELS = {
     "append": ("layer", "attention", "store"),
-    "full_prefix": ("layer",),
-    **dict.fromkeys(("prefill", "decode", "close"), ("decoder",)),
+    "full_prefix": ("layer", "decoder"),
+    **dict.fromkeys(("prefill", "decode", "close", "reopen"), ("decoder",)),
 }
 """The levels of the operations that not every level has."""
 
-_NAME: Callable[[Cursor], Any] = lambda cursor: cursor.match(HANDLE, "a name")[0]  # noqa: E731
+_NAME: Callable[[Cursor], Any] = lambda cursor: cursor.match(TITLE, "a name")[0]  # noqa: E731
 ROW = ("buffer", "lane", "head", "slot", "kv_heads", "capacity")
 OPERANDS: Mapping[str, Mapping[str, Callable[[Cursor], Any]]] = {
     "build": {"batch_size": Cursor.integer, "capacity": read_capacity},
@@ -217,18 +217,15 @@ class _Reader:
         if "replays" not in given:
             return ""
         other = given["replays"].text()
-        if other in self.labels and other:
+        if other and self.labels.count(other) == 1:
             return other
         if not re.fullmatch("[0-9]{1,9}", other) or int(other) >= len(self.labels):
-            raise given["replays"].error(f"no earlier step {short(other)}; write its label or number from 0")
+            raise given["replays"].error(f"{short(other)} is not one earlier step; write its label or number")
         self.labels[int(other)] = self.labels[int(other)] or f"step-{other}"
         return self.labels[int(other)]
 
     def _note_label(self, given: Mapping[str, Cursor]) -> None:
-        label = given["label"].match("[^\n]{1,200}", "a label")[0] if "label" in given else ""
-        if label and label in self.labels:
-            raise given["label"].error(f"step {self.labels.index(label)} has this label already")
-        self.labels.append(label)
+        self.labels.append(given["label"].match("[^\n]{1,200}", "a label")[0] if "label" in given else "")
 
     def _watch(
         self, given: Mapping[str, Cursor], target: str, judged: tuple[str, ...]
@@ -237,7 +234,7 @@ class _Reader:
         if "watch" not in given:
             names = tuple(dict.fromkeys(name for name in judged if name))
             return names if names not in ((), (target,)) else None
-        watched = given["watch"].words(HANDLE)
+        watched = given["watch"].titles()
         for name in watched:
             self._known(given["watch"], name)
         return watched
