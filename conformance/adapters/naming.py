@@ -6,6 +6,7 @@ import difflib
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +28,9 @@ BUILT_IN: Mapping[str, str] = {
 
 ISOLATED = "isolated:"
 """Before a name: the Python adapter behind it runs in a process of its own, as with --isolate."""
+
+_NOT_FOREIGN = (str(Path(__file__).parents[1]), "<frozen importlib")
+"""Where the frames of a traceback come from that tell a user nothing."""
 
 FORMS = "pkg.mod:factory, path/to/file.py:factory, cmd:./driver, or a built-in name"
 
@@ -162,23 +166,16 @@ def _contained(work: Callable[[], Any], what: str, name: str) -> Any:
         outcome = call(Declaration(name=name), watched)
     if not isinstance(outcome, Errored | RefusedCall):
         return outcome
-    cause, detail = raised[0], getattr(outcome, "detail", "")
+    cause = raised[0]
     if isinstance(cause, ConformanceError):
         raise AdapterError(f"adapter {name}: {what} an error: {cause}") from cause
     text = outcome.message if isinstance(outcome, Errored) else f"Rejected: {outcome.message}"
-    error = AdapterError(f"adapter {name}: {what} {text}{_place(detail)}")
-    if detail:
-        error.add_note(detail)
+    frames = [f for f in traceback.extract_tb(cause.__traceback__) if not f.filename.startswith(_NOT_FOREIGN)]
+    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    error = AdapterError(f"adapter {name}: {what} {text}{place}")
+    if frames:
+        error.add_note("".join(traceback.format_list(frames)) + text)
     raise error from cause
-
-
-def _place(detail: str) -> str:
-    """Where the last frame of a traceback stands, as `(file, line n)`."""
-    frames = [line.strip() for line in detail.splitlines() if line.startswith('  File "')]
-    if not frames:
-        return ""
-    file, _, rest = frames[-1].removeprefix('File "').partition('", line ')
-    return f" ({file}, line {rest.partition(',')[0]})"
 
 
 def _make_importable(folder: Path) -> None:

@@ -87,7 +87,7 @@ def _findings(report: Report, style: Style, full: int) -> Iterator[str]:
         told.add(first.message)
         yield from finding_lines(first, report, style, more=[c for c in findings if c is not first])
         if others:
-            yield from row("same under", _some(others, 6))
+            yield from row("same under", some(others, 6))
         yield ""
     if short:
         yield "and, perhaps of the same cause, under"
@@ -95,9 +95,7 @@ def _findings(report: Report, style: Style, full: int) -> Iterator[str]:
         yield ""
     outside = _outside(report)
     if outside:
-        yield from row(
-            "outside", f"these profiles, and not counted, findings stand under {_some(outside, 8)}"
-        )
+        yield from row("outside", f"these profiles, and not counted, findings stand under {some(outside, 8)}")
         yield ""
 
 
@@ -135,7 +133,7 @@ def profile_text(profile: ProfileVerdict) -> str:
     return "\n".join(
         [
             *lines,
-            *(row("findings", _some(failed, 40)) if failed else []),
+            *(row("findings", some(failed, 40)) if failed else []),
             *_missing(profile),
             *_advice(profile),
         ]
@@ -165,7 +163,7 @@ def _missing(profile: ProfileVerdict) -> Iterator[str]:
             if entry.standing == standing:
                 by_reason.setdefault(_reason(entry), []).append(entry.requirement.id)
         for reason, names in by_reason.items():
-            yield from row(standing, f"{_some(names, 12)}{f' ({reason})' if reason else ''}")
+            yield from row(standing, f"{some(names, 12)}{f' ({reason})' if reason else ''}")
 
 
 def _reason(entry: Result) -> str:
@@ -199,6 +197,7 @@ def _run(report: Report) -> str:
     )
 
 
-def _some(names: list[str], limit: int) -> str:
+def some(names: list[str], limit: int) -> str:
+    """The first `limit` names, and how many more there are."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
