@@ -67,10 +67,14 @@ REQUESTS: tuple[Request, ...] = (
     Request("rewire", {**_LAYER, "config": "layer_config?", "fresh": "names"}, "layer"),
     Request("rewire", {**_MODEL, "config": "decoder_config?", "fresh": "names"}, "model"),
     *_each("poison", _HOLDERS, {"value": "number"}, "none"),
-    *_each("snapshot", (_CACHE, _STORE, _SESSION), {}, "pair"),
+    Request("snapshot", _CACHE, "pair"),
+    *_each("snapshot", ({"store": "handle"}, {"session": "handle"}), {"layer": "int?"}, "pair"),
     *_each("overwrite_row", _HOLDERS, {"buffer": "int", "index": "int", "data": "array"}, "written"),
 )
 """Every request but `hello`, `echo`, `drop` and `bye`, which belong to the conversation itself."""
+
+OMITTED = {("snapshot", "layer")}
+"""Operands that the adapter's method is not given at all where the request leaves them out."""
 
 BY_KEYWORD = {"rewire": ("config", "fresh")}
 """Operands that the adapter's method takes by keyword."""

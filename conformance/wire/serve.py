@@ -28,6 +28,7 @@ from conformance.wire.outgoing import (
 from conformance.wire.protocol import (
     BY_KEYWORD,
     HANDLES,
+    OMITTED,
     OPTIONAL,
     PROTOCOL_VERSION,
     Request,
@@ -141,12 +142,13 @@ class _Server:
         }
         declaration = self._declaration
         method = self._method(request.method)
+        left_out = [name for name in operands if name not in message and (request.method, name) in OMITTED]
         named = BY_KEYWORD.get(request.method, ())
         inputs = {name: value for name, value in operands.items() if isinstance(value, np.ndarray)}
         kept = {name: value.copy() for name, value in inputs.items()}
         try:
             value = method(
-                *(value for name, value in operands.items() if name not in named),
+                *(operands[name] for name in operands if name not in (*named, *left_out)),
                 **{name: operands[name] for name in named},
             )
         except Rejected:
