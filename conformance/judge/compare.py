@@ -60,7 +60,7 @@ def _wide(given: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _both_nan(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.isnan(left) & np.isnan(right)
+    return np.asarray(np.isnan(left) & np.isnan(right))
 
 
 def _place(field: str, index: tuple[int, ...], first_row: int) -> dict[str, int | None]:

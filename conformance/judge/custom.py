@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from conformance.judge import compare
+from conformance.judge.decoding import DECODING
 from conformance.judge.findings import Check
 from conformance.judge.pools import POOL_RULES
 from conformance.judge.rules import Sight, close
@@ -139,6 +140,11 @@ def same_lane_only(sight: Sight, wanted: Custom) -> Iterator[Check]:
         yield sight.check(wanted.requirement, "fail", "the outputs cannot be compared: their shapes differ")
         return
     own = wanted.arguments.get("own", lanes)
+    if seen.shape[1:] != np.shape(wanted.arguments["bound"])[1:] or len(seen) <= max((*lanes, *own)):
+        yield sight.check(
+            wanted.requirement, "fail", f"lanes cannot be told in an output of shape {list(seen.shape)}"
+        )
+        return
     found = compare.worst("output", seen[lanes], other[list(own)], wanted.arguments["bound"])
     message = "" if found.share <= 1.0 else "a lane follows what stands in another lane"
     yield sight.check(wanted.requirement, "fail" if message else "pass", message, difference=found)
@@ -157,14 +163,17 @@ def agrees_with_own(sight: Sight, wanted: Custom) -> Iterator[Check]:
             yield sight.check(wanted.requirement, "unobserved", f"the step {label!r} was not played")
             return
         rows.append(record.outcome.fields["output"])
-    cached = np.concatenate(rows, axis=1)
-    if cached.shape != seen.shape:
+    rule = np.shape(wanted.arguments["bound"])
+    fits = all(row.ndim == 3 and (len(row), row.shape[2]) == (rule[0], rule[2]) for row in rows)
+    if seen.shape != rule or not fits or sum(row.shape[1] for row in rows) != rule[1]:
+        shapes = ", ".join(str(list(row.shape)) for row in rows)
         yield sight.check(
             wanted.requirement,
             "fail",
-            f"full_prefix returned shape {list(seen.shape)}, the cached outputs have {list(cached.shape)}",
+            f"full_prefix returned shape {list(seen.shape)}, the cached outputs have {shapes}",
         )
         return
+    cached = np.concatenate(rows, axis=1)
     found = compare.worst("output", cached, seen, wanted.arguments["bound"])
     message = "" if found.share <= 1.0 else "the cached path and the implementation's own full pass disagree"
     yield sight.check(wanted.requirement, "fail" if message else "pass", message, difference=found)
@@ -202,5 +211,6 @@ RULES: Mapping[str, Callable[[Sight, Custom], Iterator[Check]]] = POOL_RULES | {
         same_lane_only,
         agrees_with_own,
         work_total,
+        *DECODING,
     )
 }

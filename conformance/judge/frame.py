@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from conformance.contract.fields import at_level
 from conformance.judge import compare
 from conformance.judge.findings import Check
 from conformance.judge.rules import Sight
@@ -34,27 +35,42 @@ def appended(sight: Sight) -> Iterator[Check]:
         yield from _storage(sight, before, after)
 
 
+def decoded(sight: Sight) -> Iterator[Check]:
+    """The frame of an accepted prefill or decode, for every layer that was observed before and after."""
+    target = sight.record.operation.target
+    if not isinstance(sight.record.outcome, Returned):
+        return
+    for name, before in sight.record.before.items():
+        after = sight.record.after.get(name)
+        if name.partition("/")[0] != target or after is None:
+            continue
+        yield from _earlier_rows(sight, before, after)
+        if "storage" in sight.declaration.features and sight.declaration.capacity != "growing":
+            yield from _addresses(sight, before, after)
+
+
 def _earlier_rows(sight: Sight, before: CacheView, after: CacheView) -> Iterator[Check]:
+    filed = at_level("STORE-EARLIER-ROWS", sight.playthrough.trace.level)
     for name in ("keys", "values"):
         was, now = getattr(before, name), getattr(after, name)
         if now is None or (was is None and before.length):
-            yield sight.check("STORE-EARLIER-ROWS", "unobserved", f"{name} cannot be read")
+            yield sight.check(filed, "unobserved", f"{name} cannot be read")
             continue
         if not before.length:
             continue
         kept = now[..., : before.length, :] if now.ndim >= 2 else now
         if compare.same_bits(kept, was):
-            yield sight.check("STORE-EARLIER-ROWS", "pass")
+            yield sight.check(filed, "pass")
         elif kept.shape != was.shape:
             yield sight.check(
-                "STORE-EARLIER-ROWS",
+                filed,
                 "fail",
                 f"{name} of the earlier rows went from shape {list(was.shape)} to {list(kept.shape)}",
             )
         else:
             found = compare.first_bit_difference(name, kept, was)
             yield sight.check(
-                "STORE-EARLIER-ROWS", "fail", f"the append changed {name} of an earlier row", difference=found
+                filed, "fail", f"the call changed {name} of an earlier row", difference=found
             )
 
 
@@ -94,9 +110,10 @@ def _row_bits(sight: Sight, outcome: Returned, before: CacheView, after: CacheVi
             )
 
 
-def _storage(sight: Sight, before: CacheView, after: CacheView) -> Iterator[Check]:
+def _addresses(sight: Sight, before: CacheView, after: CacheView) -> Iterator[Check]:
+    filed = at_level("STORE-ADDRESSES", sight.playthrough.trace.level)
     if before.storage is None or after.storage is None:
-        yield sight.check("STORE-ADDRESSES", "error", "storage is declared, but Observation.storage is None")
+        yield sight.check(filed, "error", "storage is declared, but Observation.storage is None")
         return
     same_number = len(before.storage) == len(after.storage)
     pairs = list(zip(before.storage, after.storage, strict=False))
@@ -105,12 +122,19 @@ def _storage(sight: Sight, before: CacheView, after: CacheView) -> Iterator[Chec
     ]
     if moved or not same_number:
         what = f"buffer {moved[0]} is at another address" if moved else "the number of buffers changed"
-        yield sight.check("STORE-ADDRESSES", "fail", f"the append replaced storage: {what}")
+        yield sight.check(filed, "fail", f"the call replaced storage: {what}")
     else:
-        yield sight.check("STORE-ADDRESSES", "pass")
+        yield sight.check(filed, "pass")
+
+
+def _storage(sight: Sight, before: CacheView, after: CacheView) -> Iterator[Check]:
+    yield from _addresses(sight, before, after)
     level = sight.playthrough.trace.level
-    if level not in ("layer", "attention") or not same_number:
+    if level not in ("layer", "attention") or before.storage is None or after.storage is None:
         return
+    if len(before.storage) != len(after.storage):
+        return
+    pairs = list(zip(before.storage, after.storage, strict=True))
     for number, (was, now) in enumerate(pairs):
         yield _later_slots(sight, f"buffer {number}", _slots(was, after), _slots(now, after), before)
     if level == "layer" and len(after.storage) == 2:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from conformance.adapter import Declaration
+from conformance.contract.fields import at_level
 from conformance.judge import frame, rules
 from conformance.judge.custom import RULES
 from conformance.judge.findings import Check, Status
@@ -61,6 +62,8 @@ def _step(sight: Sight) -> Iterator[Check]:
         yield from _expectation(sight, expectation)
     if sight.record.operation.op == "append":
         yield from frame.appended(sight)
+    elif sight.record.operation.op in ("prefill", "decode"):
+        yield from frame.decoded(sight)
 
 
 def _expectation(sight: Sight, expectation: Expectation) -> Iterator[Check]:
@@ -88,21 +91,23 @@ def _astray(sight: Sight) -> list[Check]:
     record, expects = sight.record, sight.record.operation.expect
     if isinstance(record.outcome, RefusedCall) and not (sight.asked_refusal or sight.may_refuse):
         text = f"a lawful call was refused as {record.outcome.kind}: {record.outcome.message}"
-        return [sight.check(name, "fail", text) for name in _shown_by(expects)]
+        return [sight.check(name, "fail", text) for name in _shown_by(sight)]
     if not isinstance(record.outcome, Errored) or (sight.asked_refusal and record.after):
         return []
     text, detail = f"{record.operation.op} raised {record.outcome.message}", record.outcome.detail
     errors = [
         Check(name, "error", sight.playthrough.trace.id, record.index, record.place, text, None, detail)
-        for name in _shown_by(expects)
+        for name in _shown_by(sight)
     ]
     if sight.may_refuse and record.after:
         errors += [c for e in expects if isinstance(e, Unchanged) for c in rules.unchanged(sight, e)]
     return errors
 
 
-def _shown_by(expects: tuple[Expectation, ...]) -> list[str]:
+def _shown_by(sight: Sight) -> list[str]:
     """The requirements that a step was to show; where there are none, what it was to leave alone."""
+    expects = sight.record.operation.expect
     shown = [name for e in expects if not isinstance(e, Unchanged) for name in named_by(e)]
     everything = [name for e in expects for name in named_by(e)]
-    return list(dict.fromkeys(shown or everything or ["STORE-LENGTH"]))
+    length = at_level("STORE-LENGTH", sight.playthrough.trace.level)
+    return list(dict.fromkeys(shown or everything or [length]))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conformance.adapter import Declaration
+from conformance.contract.fields import at_level
 from conformance.judge import compare
 from conformance.judge.findings import Check, Difference, Status
 from conformance.player.records import CacheView, Errored, Playthrough, RefusedCall, Returned, StepRecord
@@ -67,14 +68,16 @@ class Sight:
         operation = self.record.operation
         built = operation.op in ("fork", "twin", "build")
         default = str(operation.arguments.get("name", operation.target)) if built else operation.target
-        return self.record.after.get(cache or default)
+        name = cache or default
+        # A store or session that was observed layer by layer is shown by its layer 0.
+        return self.record.after.get(name) or self.record.after.get(f"{name}/0")
 
     def field(self, name: str) -> NDArray[Any] | None:
         """An array that the step handed out, or `keys` and `values` of the observed cache (`keys:NAME`)."""
         kind, _, cache = name.partition(":")
         if kind in ("keys", "values"):
             view = self.view(cache or None)
-            return None if view is None else getattr(view, kind)  # type: ignore[no-any-return]
+            return None if view is None else getattr(view, kind)
         outcome = self.record.outcome
         return outcome.fields.get(name) if isinstance(outcome, Returned) else None
 
@@ -121,7 +124,8 @@ def _first_row(sight: Sight, field: str) -> int:
     """The absolute position of the first row of a field that an append handed out."""
     if field.partition(":")[0] in ("keys", "values") or field.startswith("snapshot"):
         return 0
-    before = sight.record.before.get(sight.record.operation.target)
+    target = sight.record.operation.target
+    before = sight.record.before.get(target) or sight.record.before.get(f"{target}/0")
     return before.length if before is not None and sight.record.operation.op != "full_prefix" else 0
 
 
@@ -257,15 +261,16 @@ def refused(sight: Sight, wanted: Refused) -> Iterator[Check]:
 
 
 def _details(sight: Sight, wanted: Refused, outcome: RefusedCall) -> Iterator[Check]:
+    filed = at_level("REJECT-DETAILS", sight.playthrough.trace.level)
     for name, value in wanted.details.items():
         carried = outcome.carried.get(name)
         if carried is None:
-            yield sight.check("REJECT-DETAILS", "unobserved", f"{name} is not carried")
+            yield sight.check(filed, "unobserved", f"{name} is not carried")
         elif _equal(carried, value):
-            yield sight.check("REJECT-DETAILS", "pass")
+            yield sight.check(filed, "pass")
         else:
             yield sight.check(
-                "REJECT-DETAILS",
+                filed,
                 "fail",
                 f"{outcome.kind} carries {name} {carried!r}, the first offence has {value!r}",
             )

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from conformance.player.records import Errored, RefusedCall
 from conformance.rejections import Rejected
 
 CARRIED = ("stage", "index", "value", "parameter", "expected", "found")
+
+Value = TypeVar("Value")
 
 _interrupted = threading.Event()
 
@@ -42,7 +44,7 @@ def interruptible() -> Iterator[None]:
         _interrupted.clear()
 
 
-def call(declaration: Declaration, work: Callable[[], Any]) -> Any | RefusedCall | Errored:
+def call(declaration: Declaration, work: Callable[[], Value]) -> Value | RefusedCall | Errored:
     """The value of `work()`, or the record of what it raised: nothing escapes but a user's own Ctrl-C."""
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():

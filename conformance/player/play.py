@@ -100,7 +100,7 @@ def _observed(stage: Stage, declaration: Declaration, name: str) -> CacheView | 
         return Errored(f"observe refused: {shown.kind}: {shown.message}")
     if isinstance(shown, Errored):
         return replace(shown, message=f"observe: {shown.message}")
-    return shown  # type: ignore[no-any-return]
+    return shown
 
 
 def _carry_out(
@@ -125,7 +125,7 @@ def _carry_out(
         stage.handed[operation.label] = handed
     if isinstance(outcome, Returned) and any(isinstance(e, Apart) for e in operation.expect):
         return replace(outcome, aliases=_aliases(stage, operation, handed))
-    return outcome  # type: ignore[no-any-return]
+    return outcome
 
 
 def _aliases(stage: Stage, operation: Operation, handed: Mapping[str, Any]) -> tuple[str, ...]:

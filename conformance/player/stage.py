@@ -206,7 +206,8 @@ def _overwrite_row(stage: Stage, operation: Operation, inputs: Mapping[str, NDAr
 
 
 def _full_prefix(stage: Stage, operation: Operation, inputs: Mapping[str, NDArray[Any]]) -> Any:
-    return stage.method("full_prefix")(stage.layers[str(operation.layer)], inputs["rows"])
+    given = inputs["tokens"] if stage.trace.level == "decoder" else inputs["rows"]
+    return stage.method("full_prefix")(stage.layers[str(operation.layer)], given)
 
 
 def _twin(stage: Stage, operation: Operation, _: Mapping[str, NDArray[Any]]) -> None:
@@ -245,6 +246,13 @@ def _close(stage: Stage, operation: Operation, _: Mapping[str, NDArray[Any]]) ->
     stage.adapter.close(stage.caches[operation.target].handle)
 
 
+def _reopen(stage: Stage, operation: Operation, _: Mapping[str, NDArray[Any]]) -> None:
+    """The caches of a closed session under a model, as a session that takes the place of the closed one."""
+    standing, name = stage.caches[operation.target], str(operation.layer)
+    standing.handle = stage.method("reopen")(standing.handle, stage.layers[name])
+    standing.layer = name
+
+
 _RUN: Mapping[str, Callable[[Stage, Operation, Mapping[str, NDArray[Any]]], Any]] = {
     "build": _build,
     "append": _append,
@@ -264,4 +272,5 @@ _RUN: Mapping[str, Callable[[Stage, Operation, Mapping[str, NDArray[Any]]], Any]
     "prefill": _prefill,
     "decode": _decode,
     "close": _close,
+    "reopen": _reopen,
 }

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import product
 
 from conformance.adapter import Declaration
-from conformance.scenarios.material import LayerRows, Rows, StoreRows, appended, material
+from conformance.scenarios.material import Rows, StoreRows, appended, changed, material
 from conformance.scenarios.refusals import twins
 from conformance.scenarios.storage import CAPACITY, trace, unchanged
-from conformance.trace.expect import Accepted, Custom, Length, Refused, Same
+from conformance.trace.expect import Accepted, Array, Custom, Length, Refused, Same
 from conformance.trace.model import CacheSpec, Operation, Trace
 
 ROWS = 6
@@ -59,16 +59,14 @@ def _partition(rows: Rows, sizes: tuple[int, ...]) -> Trace:
     return trace(rows, f"chunks-{name}", f"six rows as {name}", tuple(steps), needs=NEEDS)
 
 
+def _last_row_changed(given: Array) -> Array:
+    given[..., 4, :] = 0.5 - given[..., 4, :]
+    return given
+
+
 def _causal(rows: Rows) -> Trace:
     """The same chunk twice, onto the same history, with another last row."""
-    if isinstance(rows, LayerRows):
-        changed_rows = rows.rows.copy()
-        changed_rows[:, 4] = 0.5 - changed_rows[:, 4]
-        changed: Rows = rows.with_rows(changed_rows)
-    else:
-        query, key, value = (getattr(rows, n).copy() for n in rows.inputs(0, 0))
-        query[:, :, 4], key[:, :, 4], value[:, :, 4] = 0.5, -key[:, :, 4], 2.0 - value[:, :, 4]
-        changed = rows.with_rows(query, key, value)
+    other = changed(rows, _last_row_changed)
     steps: list[Operation] = []
     gate = 2.0 * float(rows.field("output", 0, 5)[1].max())
     for start, stop in ((0, 2), (2, 5)):
@@ -76,7 +74,7 @@ def _causal(rows: Rows) -> Trace:
         part = (0, 2) if stop == 5 else None
         steps.append(
             appended(
-                changed, "twin", start, stop, label=f"rows {start} to {stop - 1}, the last one changed",
+                other, "twin", start, stop, label=f"rows {start} to {stop - 1}, the last one changed",
                 extra=(
                     Same(
                         "CHUNK-CAUSAL", "output", f"rows {start} to {stop - 1}", rows=part, other_rows=part,
@@ -85,21 +83,21 @@ def _causal(rows: Rows) -> Trace:
                 ),
             )
         )  # fmt: skip
-    steps.insert(0, _probe_empty(rows, changed)[0])
-    steps.insert(1, _probe_empty(rows, changed)[1])
+    steps.insert(0, _probe_empty(rows, other)[0])
+    steps.insert(1, _probe_empty(rows, other)[1])
     specs = {n: CacheSpec("a", rows.lanes, CAPACITY) for n in ("main", "twin", "whole", "whole changed")}
     return trace(
         rows, "chunk-causal", "a later row of a chunk is changed", tuple(steps), caches=specs, needs=NEEDS
     )
 
 
-def _probe_empty(rows: Rows, changed: Rows) -> tuple[Operation, Operation]:
+def _probe_empty(rows: Rows, other: Rows) -> tuple[Operation, Operation]:
     """The same on an empty cache: five rows at once."""
     gate = 2.0 * float(rows.field("output", 0, 5)[1].max())
     return (
         appended(rows, "whole", 0, 5, label="five rows at once"),
         appended(
-            changed, "whole changed", 0, 5, label="five rows at once, the last one changed",
+            other, "whole changed", 0, 5, label="five rows at once, the last one changed",
             extra=(
                 Same(
                     "CHUNK-CAUSAL", "output", "five rows at once", rows=(0, 4), other_rows=(0, 4), bound=gate

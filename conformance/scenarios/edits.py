@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from conformance.adapter import Declaration
-from conformance.scenarios.material import LayerRows, Rows, appended, material
+from conformance.scenarios.material import Rows, appended, changed, material
 from conformance.scenarios.storage import CAPACITY, trace, unchanged
-from conformance.trace.expect import Close, Expectation, Length, Refused, Same
+from conformance.trace.expect import Array, Close, Expectation, Length, Refused, Same
 from conformance.trace.model import CacheSpec, Operation, Trace
 
 TRUNCATE, FORK, REORDER = (frozenset({name}) for name in ("truncate", "fork", "reorder"))
@@ -29,11 +31,6 @@ def traces(declaration: Declaration) -> Iterator[Trace]:
     ):
         yield _reordered(wide, name, lanes)
     yield _reorder_refused(wide)
-
-
-def handed_in(rows: Rows) -> tuple[str, ...]:
-    """The arrays that an append of these rows is given."""
-    return tuple(rows.inputs(0, 0))
 
 
 def _alike(rows: Rows, requirement: str, label: str) -> tuple[Expectation, ...]:
@@ -73,16 +70,12 @@ def _truncated(rows: Rows, others: Rows, length: int) -> Trace:
 
 def _joined(rows: Rows, others: Rows, length: int) -> Rows:
     """The first `length` rows of one, then those of the other."""
-    if isinstance(rows, LayerRows) and isinstance(others, LayerRows):
-        joined = rows.rows.copy()
-        joined[:, length:] = others.rows[:, length:]
-        return rows.with_rows(joined)
-    parts = []
-    for name in handed_in(rows):
-        joined = getattr(rows, name).copy()
-        joined[:, :, length:] = getattr(others, name)[:, :, length:]
-        parts.append(joined)
-    return rows.with_rows(*parts)
+    theirs = others.inputs()
+
+    def joined(name: str, given: Array) -> Array:
+        return np.concatenate([given[..., :length, :], theirs[name][..., length:, :]], axis=-2)
+
+    return rows.with_inputs({name: joined(name, given) for name, given in rows.inputs().items()})
 
 
 def _truncate_refused(rows: Rows) -> Trace:
@@ -132,17 +125,12 @@ def _forked(rows: Rows, others: Rows) -> Trace:
 
 def _lanes_of(rows: Rows, lanes: tuple[int, ...], start: int) -> Rows:
     """Lane i holds lane lanes[i] up to row start; later rows stay where they are."""
-    order = list(lanes)
-    if isinstance(rows, LayerRows):
-        made = rows.rows.copy()
-        made[:, :start] = rows.rows[order, :start]
-        return rows.with_rows(made)
-    parts = []
-    for name in handed_in(rows):
-        part = getattr(rows, name).copy()
-        part[:, :, :start] = getattr(rows, name)[order][:, :, :start]
-        parts.append(part)
-    return rows.with_rows(*parts)
+
+    def taken(given: Array) -> Array:
+        given[..., :start, :] = given[list(lanes)][..., :start, :]
+        return given
+
+    return changed(rows, taken)
 
 
 def _reordered(rows: Rows, name: str, lanes: tuple[int, ...]) -> Trace:

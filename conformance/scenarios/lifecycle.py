@@ -7,9 +7,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from conformance.adapter import Declaration
-from conformance.scenarios.material import LayerRows, Rows, appended, material
+from conformance.scenarios.material import LayerRows, Rows, appended, changed, material
 from conformance.scenarios.storage import CAPACITY, EVIDENCE_FIELDS, trace
-from conformance.trace.expect import Apart, Close, Custom, Expectation, InputsKept, Length, Same, Unchanged
+from conformance.trace.expect import (
+    Apart,
+    Array,
+    Close,
+    Custom,
+    Expectation,
+    InputsKept,
+    Length,
+    Same,
+    Unchanged,
+)
 from conformance.trace.model import CacheSpec, Operation, Trace
 
 
@@ -151,16 +161,13 @@ def _poisoned(rows: Rows, others: Rows) -> Trace:
 def _lanes(rows: Rows) -> Trace:
     """Three lanes; the same lanes in another order; one lane changed."""
     order = (2, 0, 1)
-    if isinstance(rows, LayerRows):
-        changed_rows = rows.rows.copy()
-        changed_rows[1] = -changed_rows[1] + 0.25
-        permuted: Rows = rows.with_rows(rows.rows[list(order)])
-        changed: Rows = rows.with_rows(changed_rows)
-    else:
-        query, key, value = (getattr(rows, n).copy() for n in ("query", "key", "value"))
-        permuted = rows.with_rows(query[list(order)], key[list(order)], value[list(order)])
-        query[1], key[1], value[1] = -query[1] + 0.25, key[1] * 0.5, 0.75 - value[1]
-        changed = rows.with_rows(query, key, value)
+
+    def other_lane(given: Array) -> Array:
+        given[1] = 0.25 - given[1]
+        return given
+
+    permuted = changed(rows, lambda given: given[list(order)])
+    other = changed(rows, other_lane)
     steps: list[Operation] = []
     for n in range(4):
         gate = rows.field("output", n, n + 1)[1]
@@ -184,7 +191,7 @@ def _lanes(rows: Rows) -> Trace:
         )
         steps.append(
             appended(
-                changed,
+                other,
                 "changed",
                 n,
                 n + 1,

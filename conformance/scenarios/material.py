@@ -5,7 +5,7 @@ Numbers are eighths from small integers, so that they are exact in every dtype d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -33,14 +33,14 @@ PROMISE = 1e-12
 def matrix(rows: int, columns: int, a: int, b: int, shift: int) -> Array:
     """Eighths from -5/8 to 5/8 without symmetry."""
     i, j = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
-    return (((a * i + b * j + shift + i * j) % 11) - 5) / 8.0
+    return np.asarray(((a * i + b * j + shift + i * j) % 11) - 5, dtype=np.float64) / 8.0
 
 
 def row_block(lanes: int, rows: int, width: int, *, shift: int = 0) -> Array:
     """Rows [B,T,D], eighths from -6/8 to 6/8; another shift gives other rows."""
     lane, row, feature = np.meshgrid(np.arange(lanes), np.arange(rows), np.arange(width), indexing="ij")
     mixed = 5 * lane + 7 * row + 3 * feature + 2 * row * feature + lane * row * row + 4 * shift
-    return ((mixed % 13) - 6) / 8.0
+    return np.asarray((mixed % 13) - 6, dtype=np.float64) / 8.0
 
 
 def layer_config(
@@ -71,7 +71,7 @@ def layer_parameters(config: LayerConfig, *, shift: int = 0) -> LayerParameters:
 def limit(tolerance: Array, declaration: Declaration) -> Array:
     """The gate: the tolerance, or the promise where everything is float64 and the tolerance is smaller."""
     double = declaration.precision == Precision() and declaration.dtypes[0] == "float64"
-    return np.maximum(tolerance, PROMISE) if double else tolerance
+    return np.asarray(np.maximum(tolerance, PROMISE)) if double else tolerance
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ class LayerRows:
         """Key/value heads, key width, value width."""
         return self.config.kv_heads, self.config.head_width, self.config.head_width
 
-    def inputs(self, start: int, stop: int) -> Mapping[str, Array]:
+    def inputs(self, start: int = 0, stop: int | None = None) -> Mapping[str, Array]:
         """What an append of these rows is given."""
         return {"rows": self.rows[:, start:stop]}
 
@@ -131,9 +131,9 @@ class LayerRows:
             return value[:, start:stop], limit(gate[:, start:stop], self.declaration)
         return value[:, :, start:stop], limit(gate[:, :, start:stop], self.declaration)
 
-    def with_rows(self, rows: Array) -> LayerRows:
-        """Other rows of the same layer."""
-        return replace(self, rows=rows)
+    def with_inputs(self, inputs: Mapping[str, Any]) -> LayerRows:
+        """Other rows of the same layer, by the names that `inputs` gives them."""
+        return replace(self, **inputs)
 
     def changed_value(
         self, stop: int, slot: int, lane: int, head: int, numbers: Array
@@ -191,7 +191,7 @@ class AttentionRows:
         """Key/value heads, key width, value width."""
         return self.config.kv_heads, self.config.key_width, self.config.value_width
 
-    def inputs(self, start: int, stop: int) -> Mapping[str, Array]:
+    def inputs(self, start: int = 0, stop: int | None = None) -> Mapping[str, Array]:
         """What an append of these rows is given."""
         return {name: getattr(self, name)[:, :, start:stop] for name in ("query", "key", "value")}
 
@@ -206,9 +206,9 @@ class AttentionRows:
         gate = self.tolerance.output[:, :, start:stop]
         return self.expected.output[:, :, start:stop], limit(gate, self.declaration)
 
-    def with_rows(self, query: Array, key: Array, value: Array) -> AttentionRows:
-        """Other rows of the same shape."""
-        return replace(self, query=query, key=key, value=value)
+    def with_inputs(self, inputs: Mapping[str, Any]) -> AttentionRows:
+        """Other rows, by the names that `inputs` gives them."""
+        return replace(self, **inputs)
 
     def changed_value(
         self, stop: int, slot: int, lane: int, head: int, numbers: Array
@@ -249,7 +249,7 @@ class StoreRows:
         """Key/value heads, key width, value width."""
         return self.config.kv_heads, self.config.key_width, self.config.value_width
 
-    def inputs(self, start: int, stop: int) -> Mapping[str, Array]:
+    def inputs(self, start: int = 0, stop: int | None = None) -> Mapping[str, Array]:
         """What an append of these rows is given."""
         return {"keys": self.keys[:, :, start:stop], "values": self.values[:, :, start:stop]}
 
@@ -258,12 +258,18 @@ class StoreRows:
         value = {"keys": self.keys, "values": self.values}[name][:, :, :stop]
         return value, np.abs(value) * _storage_unit(self.declaration)
 
-    def with_rows(self, keys: Array, values: Array) -> StoreRows:
-        """Other rows of the same shape."""
-        return replace(self, keys=keys, values=values)
+    def with_inputs(self, inputs: Mapping[str, Any]) -> StoreRows:
+        """Other rows, by the names that `inputs` gives them."""
+        return replace(self, **inputs)
 
 
 Rows = LayerRows | AttentionRows | StoreRows
+
+
+def changed(rows: Rows, change: Callable[[Array], Array]) -> Rows:
+    """The rows with every input array replaced by `change(a copy of it)`; rows stand on the last axis but "
+    "one."""
+    return rows.with_inputs({name: change(given.copy()) for name, given in rows.inputs().items()})
 
 
 def _storage_unit(declaration: Declaration) -> float:

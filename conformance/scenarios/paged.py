@@ -17,12 +17,12 @@ ROWS = 7
 
 def traces(declaration: Declaration) -> Iterator[Trace]:
     """Traces of level layer."""
-    rows = material(declaration, rows=ROWS + 2)
-    if not isinstance(rows, LayerRows):
+    rows, others = (material(declaration, rows=ROWS + 2, shift=shift) for shift in (0, 1))
+    if not isinstance(rows, LayerRows) or not isinstance(others, LayerRows):
         return
     for block_size in (1, 2, 3, 4, ROWS, ROWS + 3):
         yield _edges(rows, block_size)
-    yield _reuse(rows, material(declaration, rows=ROWS + 2, shift=1))
+    yield _reuse(rows, others)
     if "fork" in declaration.features:
         for held in (3, 4, 5):
             yield _shared(rows, held)
@@ -104,8 +104,9 @@ def _reuse(rows: LayerRows, others: LayerRows) -> Trace:
 
 def _shared(rows: LayerRows, held: int) -> Trace:
     """A fork at `held` rows in blocks of 4: inside a block, at its last row, at its edge."""
-    mixed = rows.with_rows(rows.rows.copy())
-    mixed.rows[:, held:] = 0.5 - mixed.rows[:, held:]
+    given = rows.rows.copy()
+    given[:, held:] = 0.5 - given[:, held:]
+    mixed = rows.with_inputs({"rows": given})
     blocks = rows.lanes * 6
     steps = [_build("main", rows.lanes, 4, blocks)]
     steps += [_append(rows, "main", n, "AGREE-OUTPUT") for n in range(held)]

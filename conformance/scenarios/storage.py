@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from conformance.trace.expect import (
     Shapes,
     Unchanged,
 )
-from conformance.trace.model import CacheSpec, Operation, Trace
+from conformance.trace.model import CacheSpec, Derived, Operation, Source, Trace
 
 EVIDENCE_FIELDS = ("query", "key", "value", "rotated_query", "rotated_key", "heads")
 CAPACITY = 8
@@ -40,18 +40,27 @@ def traces(declaration: Declaration) -> Iterator[Trace]:
         yield _own_full_prefix(rows)
 
 
-def trace(rows: Rows, name: str, about: str, steps: tuple[Operation, ...], **more: object) -> Trace:
+def trace(
+    rows: Rows,
+    name: str,
+    about: str,
+    steps: tuple[Operation, ...],
+    *,
+    layers: Mapping[str, Source | Derived] | None = None,
+    caches: Mapping[str, CacheSpec] | None = None,
+    needs: frozenset[str] = frozenset(),
+    optional: bool = False,
+) -> Trace:
     """A trace with one source `a` and, unless told otherwise, one cache `main`."""
-    caches = more.pop("caches", {"main": CacheSpec("a", rows.lanes, CAPACITY)})
-    layers = more.pop("layers", {"a": rows.source})
     return Trace(
         id=name,
         level=rows.level,
         about=about,
-        layers=layers,
-        caches=caches,
-        steps=steps,  # type: ignore[arg-type]
-        **more,  # type: ignore[arg-type]
+        layers={"a": rows.source} if layers is None else layers,
+        caches={"main": CacheSpec("a", rows.lanes, CAPACITY)} if caches is None else caches,
+        steps=steps,
+        needs=needs,
+        optional=optional,
     )
 
 

@@ -10,7 +10,7 @@ from conformance.scenarios.storage import unchanged
 from conformance.search.script import MOST_CACHES, Script
 from conformance.trace.expect import Refused, Same, Unchanged
 from conformance.trace.model import Operation
-from conformance.values import PARAMETERS
+from conformance.values import PARAMETERS, LayerConfig
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,8 @@ class OtherLayer:
         if script.level != "layer" or "rewire" not in script.declaration.features:
             return
         name, other = script.name(self.cache), f"l{len(script.steps)}"
-        config, fresh = None, ()
+        config: LayerConfig | None = None
+        fresh: tuple[str, ...] = ()
         refusal = Refused("BIND-ROPE-BASE", ("cache_rope_mismatch",))
         if self.change < len(PARAMETERS):
             fresh = (PARAMETERS[self.change],)

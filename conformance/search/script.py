@@ -161,7 +161,9 @@ class Script:
     def do(self, op: str, target: str, /, *expect: Expectation, **arguments: object) -> None:
         """Any other operation."""
         self.steps.append(
-            Operation(op=op, target=target, arguments=arguments, label=f"step {len(self.steps)}", expect=expect)
+            Operation(
+                op=op, target=target, arguments=arguments, label=f"step {len(self.steps)}", expect=expect
+            )
         )
 
     def length(self, requirement: str, name: str) -> Length:
