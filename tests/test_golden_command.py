@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 from importlib.resources import files
 from pathlib import Path
@@ -46,8 +47,11 @@ def test_regenerate_writes_every_file(tmp_path: Path, capsys: pytest.CaptureFixt
     (copy / "derived" / "mean.yaml").unlink()
     assert golden("regenerate", "--directory", str(copy)) == 0
     assert capsys.readouterr().out == f"golden files: {len(names()) + 1} written to {copy}\n"
-    for path in GOLDEN.rglob("*.yaml"):
-        assert (copy / path.relative_to(GOLDEN)).read_bytes() == path.read_bytes()
+    for path in GOLDEN.glob("*/*.yaml"):
+        made, shipped = ((root / path.relative_to(GOLDEN)).read_text("utf-8") for root in (copy, GOLDEN))
+        version = re.compile(r"\(mpmath [^)]*\)")
+        assert version.sub("", made) == version.sub("", shipped)
+    assert names(directory=copy) == names()
 
 
 def test_show_without_a_name_lists_the_names(capsys: pytest.CaptureFixture[str]) -> None:

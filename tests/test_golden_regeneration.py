@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping
 from fractions import Fraction
@@ -9,7 +10,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import mpmath
 import pytest
 
 from conformance.errors import ConformanceError, TraceError, UsageError
@@ -67,6 +67,10 @@ def replace(path: Path, old: str, new: str) -> int:
     return text[: text.index(old)].count("\n") + 1
 
 
+def without_version(text: str) -> str:
+    return re.sub(r"\(mpmath [^)]*\)", "", text)
+
+
 def test_the_shipped_files_equal_a_fresh_computation() -> None:
     said: list[str] = []
     assert check(progress=said.append) == []
@@ -116,8 +120,10 @@ def test_a_change_that_the_manifest_was_made_to_agree_with_is_still_found(copy: 
 def test_versions_of_tools_are_not_compared_but_the_rule_is(copy: Path) -> None:
     path = copy / "derived" / "mod-square.yaml"
     texts = {file: (copy / file).read_text("utf-8") for file in build.builders()}
-    replace(path, f"(mpmath {mpmath.__version__})", "(mpmath 0.1)")
-    texts["derived/mod-square.yaml"] = path.read_text("utf-8")
+    text = re.sub(r"\(mpmath [^)]*\)", "(mpmath 0.1)", texts["derived/mod-square.yaml"])
+    assert text != texts["derived/mod-square.yaml"]
+    texts["derived/mod-square.yaml"] = text
+    path.write_text(text, "utf-8")
     (copy / "manifest.yaml").write_text(regeneration.dump(regeneration.manifest_tree(texts)), "utf-8")
     assert check(["mod-square"], directory=copy, progress=quiet) == []
     replace(path, "query W(3,5,1)", "query W(3,5,2)")
@@ -169,10 +175,10 @@ def test_a_published_figure_that_the_exact_value_contradicts(
 
 def test_regenerating_changes_nothing_where_nothing_has_changed(two: Path) -> None:
     before = contents(two)
-    shipped = (GOLDEN / "derived" / "mod-square.yaml").read_bytes()
+    shipped = (GOLDEN / "derived" / "mod-square.yaml").read_text("utf-8")
     regenerate(two, progress=quiet)
     assert contents(two) == before
-    assert before["derived/mod-square.yaml"] == shipped
+    assert without_version(before["derived/mod-square.yaml"].decode()) == without_version(shipped)
     assert sorted(before) == ["derived/mod-square.yaml", "manifest.yaml", "published/ch37.yaml"]
 
 
