@@ -29,7 +29,8 @@ FEATURES: Mapping[str, str] = {
     "Observation.extra shows block_size, block_tables, free_blocks and pool_blocks",
     "full_prefix": "full_prefix(layer, rows [B,T,D]) -> [B,T,D], the implementation's own uncached path",
     "update_parameters": "update_parameters(layer, {name: array}): in place, raises that node's revision",
-    "rewire": "rewire(layer, *, config=None, fresh=()) -> layer sharing the other parameter nodes",
+    "rewire": "rewire(layer, *, config=None, fresh=()) -> layer sharing the other parameter nodes; "
+    "decoder: also reopen(session, model) -> session, the caches of a closed session under a model",
     "poison": "poison(cache, value): fills every stored element at or after the length",
     "evidence": "Step carries weights, projected and rotated heads, head outputs, merged",
     "work": "Step.work",
@@ -69,7 +70,9 @@ class Declaration:
     rejections maps the implementation's own exception classes to kinds, so that an adapter need not
     translate them. capacity: `"exact"` (fixed buffers of the asked size), `"rounded"` (fixed, may be
     larger), `"growing"`. keys: how the observed keys stand (rotated, unrotated, unreadable). heads: how
-    query heads map to key/value heads. rows_per_append: `"one"` or `"any"`.
+    query heads map to key/value heads. rows_per_append: `"one"` or `"any"`. weights: `"own"` for a decoder
+    whose architecture is its own, so that `build_model` can take over the vocabulary at most; it is held
+    against its own pass without the cache.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Declaration:
     rows_per_append: Literal["one", "any"] = "one"
     capacity: Literal["exact", "rounded", "growing"] = "exact"
     prefill_logits: Literal["all", "last"] = "all"
+    weights: Literal["given", "own"] = "given"
     rejections: Mapping[type[BaseException], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -101,6 +105,7 @@ class Declaration:
         _require_known(self.name, "rows_per_append", [self.rows_per_append], ("one", "any"))
         _require_known(self.name, "capacity", [self.capacity], ("exact", "rounded", "growing"))
         _require_known(self.name, "prefill_logits", [self.prefill_logits], ("all", "last"))
+        _require_known(self.name, "weights", [self.weights], ("given", "own"))
         if not self.levels:
             raise AdapterError(
                 f"declaration of {self.name!r}: levels is empty; name at least one of {LEVELS}"

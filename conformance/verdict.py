@@ -59,10 +59,12 @@ def default_profiles(declaration: Declaration, *, embedded: bool) -> tuple[str, 
     """The profiles of a run that names none.
 
     `strict` for the embedded implementations that declare all it needs, otherwise `core`; and every profile
-    whose features are declared.
+    whose features are declared. A decoder of its own architecture is asked for `self-agreement` alone.
     """
     level = declaration.levels[0]
     first = {"store": "store", "decoder": "decoder"}.get(level, "core")
+    if level == "decoder" and declaration.weights == "own":
+        return ("self-agreement",)
     if embedded and level == "layer" and declaration.features >= strict_features(level):
         first = "strict"
     opened = tuple(

@@ -81,6 +81,7 @@ def _declaration(given: Declaration) -> dict[str, Any]:
         "rows_per_append": given.rows_per_append,
         "capacity": given.capacity,
         "prefill_logits": given.prefill_logits,
+        "weights": given.weights,
         "rejections": {f"{kind.__module__}.{kind.__qualname__}": to for kind, to in given.rejections.items()},
     }
 

@@ -12,7 +12,7 @@ from conformance.values import AttentionConfig, DecoderConfig, LayerConfig, Laye
 OPERATIONS = (
     "build", "append", "observe", "reset", "update", "rewire", "poison", "overwrite_input",
     "overwrite_output", "overwrite_row", "full_prefix", "twin", "truncate", "fork", "reorder", "prefill",
-    "decode", "close",
+    "decode", "close", "reopen",
 )
 
 

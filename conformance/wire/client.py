@@ -172,6 +172,10 @@ class WireAdapter:
         """Level decoder: give a session up."""
         self._done("close", session)
 
+    def reopen(self, session: Handle, model: Handle) -> Handle:
+        """Feature rewire of a decoder: the caches of a closed session under a model."""
+        return self._driver.build("reopen", "session", {"session": session, "model": model})
+
     def truncate(self, cache: Handle, length: int) -> None:
         """Feature truncate."""
         self._done("truncate", cache, length=length)

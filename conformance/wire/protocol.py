@@ -58,6 +58,7 @@ REQUESTS: tuple[Request, ...] = (
     *_each("observe", (_CACHE, _STORE, _SESSION), {}, "observation"),
     *_each("reset", _HOLDERS, {}, "none"),
     Request("close", {"session": "handle"}, "none"),
+    Request("reopen", {"session": "handle", **_MODEL}, "session"),
     *_each("truncate", _HOLDERS, {"length": "int"}, "none"),
     *_each("fork", _HOLDERS, {}, "same"),
     *_each("reorder", _HOLDERS, {"lanes": "ints"}, "none"),
