@@ -29,6 +29,16 @@ REQUIREMENT_OF_KIND = {
     "cache_rope_mismatch": "BIND-ROPE-BASE",
     "full": "CAPACITY-FULL",
     "non_finite": "REJECT-NON-FINITE-INPUT",
+    "empty_prompt": "DECODE-REFUSE-EMPTY-PROMPT",
+    "prompt_exceeds_capacity": "DECODE-REFUSE-LONG-PROMPT",
+    "token_out_of_vocabulary": "DECODE-REFUSE-TOKEN",
+    "prefill_not_empty": "DECODE-REFUSE-SECOND-PREFILL",
+    "prefill_required": "DECODE-REFUSE-DECODE-FIRST",
+    "model_mismatch": "DECODE-REFUSE-MODEL",
+    "configuration_mismatch": "DECODE-REFUSE-CONFIGURATION",
+    "stale_parameters": "DECODE-REFUSE-STALE",
+    "parameters_locked": "DECODE-REFUSE-LOCKED",
+    "session_closed": "DECODE-REFUSE-CLOSED",
 }
 """For a refusal said in YAML without naming its requirement."""
 
@@ -39,3 +49,32 @@ UNCHANGED = {
     "addresses": "ATOMIC-ADDRESSES",
 }
 """What `unchanged: NAME` of a refused call asks."""
+
+OF_A_DECODER = {
+    "AGREE-OUTPUT": "DECODE-LOGITS",
+    "SHAPE-OUTPUT": "DECODE-SHAPE",
+    "STORE-LOGICAL-SHAPE": "DECODE-SHAPE",
+    "STORE-KEYS": "DECODE-KEYS",
+    "STORE-VALUES": "DECODE-VALUES",
+    "STORE-LENGTH": "DECODE-LENGTH",
+    "STORE-EARLIER-ROWS": "DECODE-EARLIER-ROWS",
+    "STORE-ADDRESSES": "DECODE-STORAGE",
+    "CAPACITY-FULL": "DECODE-REFUSE-FULL",
+    "REJECT-RANK": "DECODE-REFUSE-FORM",
+    "REJECT-BATCH": "DECODE-REFUSE-FORM",
+    "REJECT-DETAILS": "DECODE-REFUSE-DETAILS",
+    "RESET-LENGTH": "DECODE-RESET-LENGTH",
+    "RESET-BYTES": "DECODE-RESET-STORAGE",
+    "RESET-ADDRESSES": "DECODE-RESET-STORAGE",
+    "RESET-REPLAY": "DECODE-RESET-REPLAY",
+    "ATOMIC-LENGTH": "DECODE-ATOMIC-LENGTH",
+    "ATOMIC-ROWS": "DECODE-ATOMIC-ROWS",
+    "ATOMIC-BYTES": "DECODE-ATOMIC-STORAGE",
+    "ATOMIC-ADDRESSES": "DECODE-ATOMIC-STORAGE",
+}
+"""What level decoder files the rules of a single cache under; there they hold of every layer at once."""
+
+
+def at_level(requirement: str, level: str) -> str:
+    """The requirement under which `level` files what a lone cache files under `requirement`."""
+    return OF_A_DECODER.get(requirement, requirement) if level == "decoder" else requirement

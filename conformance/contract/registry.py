@@ -9,6 +9,7 @@ from conformance.contract import (
     agreement,
     binding,
     construction,
+    decoder,
     features,
     lifecycle,
     paged,
@@ -30,6 +31,7 @@ FAMILIES = (
     features,
     paged,
     store,
+    decoder,
     untestable,
 )
 
@@ -45,23 +47,31 @@ class Profile:
     embedded: str = "numpy"
 
 
-def _feature(name: str, about: str, feature: str, *, store: bool = False) -> Profile:
-    levels = ("layer", "attention", "store") if store else ("layer", "attention")
-    return Profile(name, about, levels, frozenset({feature}), "numpy-chunks")
+def _feature(name: str, about: str, feature: str, *more: str) -> Profile:
+    """A profile of levels layer, attention and `more`."""
+    return Profile(name, about, ("layer", "attention", *more), frozenset({feature}), "numpy-chunks")
 
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
-        Profile("core", "what any cache must do whatever its design", ("layer", "attention")),
+        Profile("core", "what any cache must do whatever its design", ("layer", "attention", "decoder")),
         Profile("strict", "all that System 1, the layer cache, demands", ("layer", "attention")),
         Profile("store", "keeping rows and giving them back", ("store",), embedded="numpy-store"),
-        _feature("chunks", "append of several rows at once", "chunks"),
-        _feature("gqa", "fewer key/value heads than query heads", "gqa"),
-        _feature("rollback", "taking the newest rows back", "truncate", store=True),
-        _feature("fork", "two continuations of one history", "fork", store=True),
+        Profile(
+            "decoder", "all that System 3, the whole-model session, demands", ("decoder",),
+            embedded="numpy-decoder",
+        ),
+        Profile(
+            "self-agreement", "a decoder against its own pass without the cache", ("decoder",),
+            frozenset({"full_prefix"}), "numpy-decoder",
+        ),
+        _feature("chunks", "append of several rows at once", "chunks", "decoder"),
+        _feature("gqa", "fewer key/value heads than query heads", "gqa", "decoder"),
+        _feature("rollback", "taking the newest rows back", "truncate", "store"),
+        _feature("fork", "two continuations of one history", "fork", "store"),
         Profile("paged", "rows in blocks", ("layer",), frozenset({"paged"}), "numpy-paged"),
-        _feature("reorder", "lanes permuted, duplicated and dropped", "reorder", store=True),
+        _feature("reorder", "lanes permuted, duplicated and dropped", "reorder", "store"),
     )
 }
 
