@@ -10,16 +10,20 @@ from conformance import golden_files
 from conformance.adapter import Declaration
 from conformance.golden_bounds import bounded
 from conformance.scenarios import scenarios
+from conformance.trace.expect import Refused
 from conformance.trace.model import Trace
+from conformance.twins import twin
 
 
-def traces(declaration: Declaration) -> Iterator[Trace]:
-    """Every trace that this declaration allows, golden ones first, in a fixed order.
+def traces(declaration: Declaration, *, seed: int = 0) -> Iterator[Trace]:
+    """Every trace that this declaration allows, golden ones first, then their twins drawn from `seed`.
 
     Each expectation carries a bound; a trace whose features are not all declared is left out. Raises
     TraceError where a golden file is damaged.
     """
-    for trace in (*golden_traces(declaration), *scenarios(declaration)):
+    golden = tuple(golden_traces(declaration))
+    twins = (relative for trace in golden if (relative := twin(trace, seed)) is not None)
+    for trace in (*golden, *twins, *scenarios(declaration)):
         if trace.needs <= declaration.features:
             yield replace(trace, dtype=declaration.dtypes[0])
 
@@ -30,7 +34,14 @@ def golden_traces(declaration: Declaration) -> Iterator[Trace]:
         document = golden_files.load(name)
         if document.level == declaration.levels[0]:
             for trace in document.traces():
-                yield bounded(trace, declaration)
+                if not ("chunks" in declaration.features and _refuses_chunks(trace)):
+                    yield bounded(trace, declaration)
+
+
+def _refuses_chunks(trace: Trace) -> bool:
+    """Whether a trace asks for the refusal of several rows, which whoever declares chunks does not owe."""
+    refusals = (e for step in trace.steps for e in step.expect if isinstance(e, Refused))
+    return any(e.kinds == ("single_token_required",) for e in refusals)
 
 
 def digest(played: Iterable[Trace]) -> str:

@@ -21,6 +21,15 @@ REQUIREMENTS = (
         example="step 2, lane 0, feature 3: expected -0.58358947, observed -0.42073549, 1.6e11 bounds",
     ),
     Requirement(
+        id="AGREE-TWIN",
+        sentence="Exact relatives of the golden traces, drawn from a printed seed (powers of two, a common sign, "
+        "lanes and heads in another order), MUST agree as the golden traces do.",
+        levels=("layer",),
+        profiles=BOTH,
+        source="System 1, Agreement; metamorphic relations of attention",
+        look="an implementation that knows the golden values by heart",
+    ),
+    Requirement(
         id="AGREE-PROJECTED",
         sentence="The projected query, key and value heads that a step reports MUST agree with the exact "
         "projections split into heads.",
