@@ -10,7 +10,6 @@ from conformance import golden_files
 from conformance.adapter import Declaration
 from conformance.golden_bounds import bounded
 from conformance.scenarios import scenarios
-from conformance.trace.expect import Refused
 from conformance.trace.model import Trace
 from conformance.twins import twin
 
@@ -29,19 +28,9 @@ def traces(declaration: Declaration, *, seed: int = 0) -> Iterator[Trace]:
 
 
 def golden_traces(declaration: Declaration) -> Iterator[Trace]:
-    """The schedules of every golden file of the declaration's level."""
-    for name in golden_files.names():
-        document = golden_files.load(name)
-        if document.level == declaration.levels[0]:
-            for trace in document.traces():
-                if not ("chunks" in declaration.features and _refuses_chunks(trace)):
-                    yield bounded(trace, declaration)
-
-
-def _refuses_chunks(trace: Trace) -> bool:
-    """Whether a trace asks for the refusal of several rows, which whoever declares chunks does not owe."""
-    refusals = (e for step in trace.steps for e in step.expect if isinstance(e, Refused))
-    return any(e.kinds == ("single_token_required",) for e in refusals)
+    """The schedules of every golden file that can be asked of the declaration, with bounds for it."""
+    for trace in golden_files.traces(declaration):
+        yield bounded(trace, declaration)
 
 
 def digest(played: Iterable[Trace]) -> str:
