@@ -7,14 +7,15 @@ import subprocess
 import sys
 import time
 import uuid
+from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.zoo.exercise import CONFIG, HOSTILE, live, marked, parameters, rows
 
 from conformance.adapter import Adapter
 from conformance.errors import AdapterError
 from conformance.wire import WireAdapter, WireError
+from tests.zoo.exercise import CONFIG, HOSTILE, live, marked, parameters, rows
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="drivers need a POSIX system")
 
@@ -69,7 +70,7 @@ def test_a_time_limit_must_be_above_zero(limit):
 def test_a_program_that_is_not_there_is_said_once_and_kept():
     adapter = WireAdapter("/no/such/driver --fast")
     for _ in range(2):
-        with pytest.raises(WireError, match="/no/such/driver.*cannot be started.*No such file") as caught:
+        with pytest.raises(WireError, match=r"/no/such/driver.*cannot be started.*No such file") as caught:
             live(adapter)
     assert "without a shell" in str(caught.value)
 
@@ -90,7 +91,7 @@ def test_handles_of_an_ended_process_are_refused(adapter):
     os.kill(adapter.pid, signal.SIGKILL)
     with pytest.raises(WireError, match="SIGKILL"):
         adapter.observe(cache)
-    with pytest.raises(WireError, match="cache 2 is gone with its process.*build it again"):
+    with pytest.raises(WireError, match=r"cache 2 is gone with its process.*build it again"):
         adapter.observe(cache)
     assert live(adapter).length == 0
     with pytest.raises(WireError, match="layer 1 is gone with its process"):
@@ -158,7 +159,7 @@ def test_a_fork_of_the_program_leaves_the_driver_alone(adapter):
 
 def test_no_file_descriptor_is_left_open():
     def count():
-        return len(os.listdir("/proc/self/fd"))
+        return len(list(Path("/proc/self/fd").iterdir()))
 
     live_once = WireAdapter(command("exits_with_3"))
     before = count()
@@ -194,7 +195,7 @@ def test_a_large_request_is_written_while_the_reply_is_awaited(adapter):
 def test_a_driver_that_does_not_read_a_large_request_runs_into_the_limit():
     adapter = WireAdapter(command("reads_no_more"), time_limit=0.3)
     begun = time.monotonic()
-    with pytest.raises(WireError, match="build_layer.*no answer"):
+    with pytest.raises(WireError, match=r"build_layer.*no answer"):
         adapter.build_layer(CONFIG, parameters(400))
     assert time.monotonic() - begun < 3
 

@@ -8,10 +8,10 @@ import uuid
 
 import numpy as np
 import pytest
-from tests.zoo.exercise import ADAPTERS, CONFIG, live, marked, parameters, rows
 
 from conformance.rejections import Rejected
 from conformance.wire import DriverError, WireError, isolated
+from tests.zoo.exercise import ADAPTERS, CONFIG, live, marked, parameters, rows
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="drivers need a POSIX system")
 
@@ -20,7 +20,7 @@ EXPECTED = {
     "raises_system_exit": "an error, SystemExit: 4",
     "raises_memory_error": "MemoryError: all gone",
     "raises_generator_exit": "an error, GeneratorExit",
-    "raises_without_text": "an error, Unreadable: .its text cannot be read",
+    "raises_without_text": "an error, UnreadableError: .its text cannot be read",
     "recurses": "RecursionError",
     "aborts": "SIGABRT",
     "exits_for_good": "exited with status 5",
@@ -154,13 +154,17 @@ def test_warnings_of_an_adapter_stay_with_it():
         assert live(adapter).length == 0
 
 
+def build_and_forget(adapter, layer):
+    for _ in range(40):
+        adapter.build_cache(layer, 1, 4)
+
+
 def test_an_object_that_sleeps_when_it_is_dropped_runs_into_the_time_limit():
     with served("sleeps_when_dropped", time_limit=0.5) as adapter:
         layer = adapter.build_layer(CONFIG, parameters())
         begun = time.monotonic()
         with pytest.raises(WireError, match=r"drop \(request .*no answer within the time limit"):
-            for _ in range(40):
-                adapter.build_cache(layer, 1, 4)
+            build_and_forget(adapter, layer)
         assert time.monotonic() - begun < 5
         assert adapter.pid is None
 

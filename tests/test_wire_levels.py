@@ -5,12 +5,12 @@ import sys
 
 import numpy as np
 import pytest
-from tests.zoo.adapters import Everything
-from tests.zoo.exercise import ADAPTERS, CONFIG, parameters
 
 from conformance.adapter import FEATURES
 from conformance.values import AttentionConfig, DecoderConfig, RopeConfig, Step, StoreConfig
 from conformance.wire import isolated
+from tests.zoo.adapters import Everything
+from tests.zoo.exercise import ADAPTERS, CONFIG, parameters
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="drivers need a POSIX system")
 
@@ -98,6 +98,8 @@ def test_features(adapter):
     other = adapter.rewire(layer, fresh=("key", "value"))
     config = type(CONFIG)(4, 1, 1, 4, RopeConfig(math.nextafter(100.0, 200.0), "half", 8))
     adapter.rewire(other, config=config)
+    adapter.build_paged(layer, 1, 4, block_size=2, blocks=3)
+    adapter.build_paged(layer, 1, 4, block_size=2, blocks=3, shared_with=cache)
     adapter.truncate(fork, 0)
     adapter.reorder(cache, [0, 0])
     adapter.poison(cache, float("nan"))
@@ -110,6 +112,8 @@ def test_features(adapter):
         "fork('build_cache 2')",
         "rewire('build_layer 1', config=None, fresh=('key', 'value'))",
         f"rewire('rewire 2', config={config!r}, fresh=())",
+        "build_paged('build_layer 1', 1, 4, block_size=2, blocks=3, shared_with=None)",
+        "build_paged('build_layer 1', 1, 4, block_size=2, blocks=3, shared_with='build_cache 2')",
         "truncate('fork 1', 0)",
         "reorder('build_cache 2', [0, 0])",
         "poison('build_cache 2', nan)",

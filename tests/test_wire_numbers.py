@@ -150,10 +150,7 @@ def test_a_faithful_echo_loses_nothing():
 def test_one_flipped_bit_anywhere_is_found_and_named(index):
     whole = answer()
     value = awkward_values()[index]
-    if math.isnan(value):
-        flipped = 1.0
-    else:
-        flipped = from_bits(f"{int(bits_of(value), 16) ^ 1:016x}")
+    flipped = 1.0 if math.isnan(value) else from_bits(f"{int(bits_of(value), 16) ^ 1:016x}")
     if math.isfinite(flipped):
         whole["values"]["data"][index] = flipped
         lost = lost_in_echo(whole, Numbers())

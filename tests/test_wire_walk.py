@@ -3,9 +3,9 @@
 import sys
 
 import pytest
-from tests.zoo.exercise import ADAPTERS, HOSTILE
 
 from conformance.wire.command import main
+from tests.zoo.exercise import ADAPTERS, HOSTILE
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="drivers need a POSIX system")
 

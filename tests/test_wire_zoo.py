@@ -7,10 +7,10 @@ import time
 import uuid
 
 import pytest
-from tests.zoo.exercise import HOSTILE, live, marked
 
 from conformance.errors import AdapterError
 from conformance.wire import LossyPipeError, WireAdapter, WireError
+from tests.zoo.exercise import HOSTILE, live, marked
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="drivers need a POSIX system")
 
@@ -172,7 +172,7 @@ def test_a_driver_that_hangs_again_and_again_is_given_up():
             with pytest.raises(WireError, match="no answer"):
                 live(adapter)
         begun = time.monotonic()
-        with pytest.raises(WireError, match="given up after 3 breaks, 3 of them hangs.*no answer"):
+        with pytest.raises(WireError, match=r"given up after 3 breaks, 3 of them hangs.*no answer"):
             live(adapter)
         assert time.monotonic() - begun < 0.1
 

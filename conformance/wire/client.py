@@ -118,6 +118,22 @@ class WireAdapter:
             "build_cache", "cache", {name: source, "batch_size": batch_size, "capacity": capacity}
         )
 
+    def build_paged(
+        self,
+        layer: Handle,
+        batch_size: int,
+        capacity: int,
+        *,
+        block_size: int,
+        blocks: int,
+        shared_with: Handle | None = None,
+    ) -> Handle:
+        """Feature paged: an empty cache over a pool of `blocks` blocks, or in the pool of `shared_with`."""
+        sizes = {"batch_size": batch_size, "capacity": capacity, "block_size": block_size, "blocks": blocks}
+        return self._driver.build(
+            "build_paged", "cache", {"layer": layer, **sizes, "shared_with": shared_with}
+        )
+
     def build_store(self, config: Any, batch_size: int, capacity: int | None = None) -> Handle:
         """Level store: an empty store."""
         return self._driver.build(

@@ -14,7 +14,8 @@ OPTIONAL = ("overwrite_row",)
 class Request:
     """One request: its operands in the order of the adapter's method, and what it answers with.
 
-    operands: kind by name; a kind that ends in `?` may be left out. answer: `none`, `step`, `observation`,
+    operands: kind by name; a kind that ends in `?` may be left out. A `handle` is one of what its operand is
+    called, a `cache_handle` one of a cache. answer: `none`, `step`, `observation`,
     `prefix`, `pair`, `logits`, `output`, `written`, or what a handle stands for (`layer`, `cache`, `store`,
     `model`, `session`, `same` for a handle of the target's own sort).
     """
@@ -47,6 +48,11 @@ REQUESTS: tuple[Request, ...] = (
     Request("build_layer", {"config": "layer_config", "parameters": "layer_parameters"}, "layer"),
     Request("build_cache", {**_LAYER, **_SIZES}, "cache"),
     Request("append", {**_LAYER, **_CACHE, "rows": "array"}, "step"),
+    Request(
+        "build_paged",
+        {**_LAYER, **_SIZES, "block_size": "int", "blocks": "int", "shared_with": "cache_handle?"},
+        "cache",
+    ),
     Request("build_cache", {"config": "attention_config", **_SIZES}, "cache"),
     Request("append", {**_CACHE, "query": "array", "key": "array", "value": "array"}, "step"),
     Request("build_store", {"config": "store_config", "batch_size": "int", "capacity": "int?"}, "store"),
@@ -77,7 +83,7 @@ REQUESTS: tuple[Request, ...] = (
 OMITTED = {("snapshot", "layer")}
 """Operands that the adapter's method is not given at all where the request leaves them out."""
 
-BY_KEYWORD = {"rewire": ("config", "fresh")}
+BY_KEYWORD = {"rewire": ("config", "fresh"), "build_paged": ("block_size", "blocks", "shared_with")}
 """Operands that the adapter's method takes by keyword."""
 
 

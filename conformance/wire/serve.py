@@ -187,9 +187,10 @@ class _Server:
                 array[...] = np.nan if array.dtype.kind in "fV" else 0
 
     def _operand(self, given: Any, name: str, kind: str) -> Any:
-        if kind == "handle":
-            if type(given) is not int or given not in self._objects or self._objects[given][0] != name:
-                raise MessageError(name, f"{described(given)} is not the handle of a standing {name}")
+        if kind in ("handle", "cache_handle"):
+            sort = name if kind == "handle" else "cache"
+            if type(given) is not int or given not in self._objects or self._objects[given][0] != sort:
+                raise MessageError(name, f"{described(given)} is not the handle of a standing {sort}")
             return self._objects[given][1]
         return operand_in(given, name, kind, self._numbers)
 

@@ -50,7 +50,7 @@ class Behaving:
         cache.length = 0
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     def __str__(self):
         raise RuntimeError("no text for you")
 
@@ -79,7 +79,7 @@ raises_keyboard_interrupt = raising(KeyboardInterrupt())
 raises_system_exit = raising(SystemExit(4))
 raises_memory_error = raising(MemoryError("all gone"))
 raises_generator_exit = raising(GeneratorExit())
-raises_without_text = raising(Unreadable())
+raises_without_text = raising(UnreadableError())
 raises_a_kind_of_its_own = raising(Rejected("full", "enough", expected=(1, 2), found=float("nan")))
 
 
@@ -256,13 +256,22 @@ menagerie = Menagerie
 
 
 class Everything:
-    """Every method of every level and feature: notes how it was called, and answers with the simplest value."""
+    """Every method of every level and feature: notes its calls, and answers with the simplest value."""
 
     declaration = Declaration(
-        name="everything", version="2", levels=("store", "attention", "layer", "decoder"), dtypes=("float64", "float32"),
-        features=frozenset(FEATURES), precision=Precision(storage="float32"), deterministic=False, keys="unrotated",
-        heads="tiled", rows_per_append="any", capacity="growing", prefill_logits="last",
-    )  # fmt: skip
+        name="everything",
+        version="2",
+        levels=("store", "attention", "layer", "decoder"),
+        dtypes=("float64", "float32"),
+        features=frozenset(FEATURES),
+        precision=Precision(storage="float32"),
+        deterministic=False,
+        keys="unrotated",
+        heads="tiled",
+        rows_per_append="any",
+        capacity="growing",
+        prefill_logits="last",
+    )
 
     def __init__(self):
         self.calls = []
