@@ -292,6 +292,46 @@ def test_needs_follow_from_the_steps() -> None:
     assert all(set(trace.layers) == {"a", "b"} for trace in stated)
 
 
+def test_a_refused_step_leaves_what_a_cache_holds() -> None:
+    refused = {"op": "append", "cache": "main", "rows": "x[1:2]", "rejected": {"kind": "full"}}
+    listed = FIRST | {"sequence": "first[1:2]", "expectations": [
+        {"type": "refused", "requirement": "CAPACITY-FULL", "kinds": "full"},
+    ]}
+    second = FIRST | {"sequence": "first[1:2]"}
+    assert len(steps_of(FIRST, refused, listed, second)) == 4
+    with pytest.raises(TraceError, match="which holds other rows"):
+        steps_of(FIRST, {"op": "append", "cache": "main", "rows": "x[1:2]"}, second)
+
+
+def test_what_a_cache_holds_is_followed_through_every_operation() -> None:
+    second, third = FIRST | {"sequence": "first[1:2]"}, FIRST | {"sequence": "first[2:3]"}
+    fork = {"op": "fork", "cache": "main", "name": "branch"}
+    assert steps_of(FIRST, fork, second, second | {"cache": "branch"}, third | {"cache": "branch"})
+    assert steps_of(FIRST, second, {"op": "truncate", "cache": "main", "length": "1"}, second)
+    assert steps_of(FIRST, second, RESET, FIRST)
+    for between in (
+        {"op": "truncate", "cache": "main", "length": "0"},
+        {"op": "truncate", "cache": "main", "length": "2"},
+        {"op": "reorder", "cache": "main", "lanes": "1 0"},
+        RESET,
+    ):
+        with pytest.raises(TraceError, match="does not continue the cache"):
+            steps_of(FIRST, between, second)
+
+
+def test_a_derived_layer_brings_the_layer_that_it_is_made_from() -> None:
+    tree = golden()
+    tree["layers"]["c"] = {"from": "b", "heads": "2"}
+    tree["caches"]["other"] = tree["caches"]["main"] | {"layer": "c"}
+    tree["schedules"] = {
+        "derived": [{"op": "append", "cache": "other", "rows": "x"}],
+        "plain": [{"op": "reset", "cache": "main"}],
+    }
+    one, two = load(dump(tree)).traces()
+    assert (set(one.layers), set(one.caches)) == ({"a", "b", "c"}, {"other"})
+    assert (set(two.layers), set(two.caches)) == ({"a"}, {"main"})
+
+
 def test_levels_other_than_layer() -> None:
     attention = load(dump(at_level("attention"))).traces()[0].steps[1]
     assert {name: array.shape for name, array in attention.inputs.items()} == {

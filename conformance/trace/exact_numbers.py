@@ -40,8 +40,6 @@ def exact_number(token: str) -> float:
     """The float64 that an exact number is."""
     if _CANONICAL_HEX.fullmatch(token):
         return float.fromhex(token)
-    if token == "-0":
-        return -0.0
     fraction = exact_fraction(token)
     value = _nearest(fraction)
     if math.isinf(value) or Fraction(value) != fraction:
