@@ -136,8 +136,9 @@ def append(
                 stages.finite(rows)
             past = cache._keys[:, :, :start], cache._values[:, :, :start]
             weights, output = attend(stages, queries, past, (keys, values))
-    except MemoryError as error:
-        raise stages.out_of_memory() from error
+    except MemoryError:
+        refusal = stages.out_of_memory()
+        raise refusal from refusal.cause
     cache._keys[:, :, start:stop] = keys
     cache._values[:, :, start:stop] = values
     cache._length = stop

@@ -28,8 +28,8 @@ LAYER = COMMON | {"full_prefix", "update_parameters", "rewire", "work"}
 WORDS = {
     "index": "index", "value": "value", "parameter": "parameter",
     "expected": "expected", "actual": "found", "cache": "expected", "layer": "found",
-    "max_positions": "expected", "capacity": "found", "batch_size": "found", "rank": "found",
-    "tokens": "found", "factors": "found", "elements": "found",
+    "max_positions": "expected", "capacity": "found", "batch_size": "found", "tokens": "found",
+    "factors": "found", "elements": "found",
 }  # fmt: skip
 """What a field of the reference's errors is called in a `Rejected`."""
 EDITS = frozenset({"truncate", "fork", "reorder"})
@@ -214,6 +214,10 @@ def _carried(refusal: layer_errors.CacheError) -> dict[str, Any]:
         return {**_carried(refusal.cause), "stage": refusal.stage}
     if isinstance(refusal, layer_errors.CacheFullError):
         return {"expected": refusal.capacity}
+    if isinstance(refusal, layer_errors.InputRankError):
+        return {"expected": 4 if isinstance(refusal, attention.HeadsRankError) else 3, "found": refusal.rank}
+    if isinstance(refusal, layer_errors.SingleTokenRequiredError):
+        return {"expected": 1, "found": refusal.tokens}
     return {WORDS[part.name]: getattr(refusal, part.name) for part in fields(refusal) if part.name in WORDS}
 
 

@@ -28,8 +28,9 @@ def calculate(layer: Layer, cache: LayerCache, rows: Array, *, evidence: bool) -
                     raise
             stages.every = True
             return _step(stages, layer, cache, rows, evidence)
-    except MemoryError as error:
-        raise stages.out_of_memory() from error
+    except MemoryError:
+        refusal = stages.out_of_memory()
+        raise refusal from refusal.cause
 
 
 def _step(stages: Stages, layer: Layer, cache: LayerCache, rows: Array, evidence: bool) -> Prepared:

@@ -16,6 +16,7 @@ from reference_impl.layer_errors import (
     EmptyChunkError,
     InputRankError,
     InputWidthMismatchError,
+    ZeroBatchSizeError,
 )
 from reference_impl.parameter import Parameter
 
@@ -93,13 +94,15 @@ class Layer:
     def full_prefix(self, rows: ArrayLike) -> Array:
         """Outputs [B,T,D] of whole sequences [B,T,D] at positions from 0, by the layer's uncached pass.
 
-        Raises InputRankError, EmptyChunkError, InputWidthMismatchError, CapacityExceedsPositionsError, and
-        StepError(NonFiniteError).
+        Raises InputRankError, ZeroBatchSizeError, EmptyChunkError, InputWidthMismatchError,
+        CapacityExceedsPositionsError, and StepError(NonFiniteError).
         """
         sequence = np.asarray(rows, dtype=np.float64)
         if sequence.ndim != 3:
             raise InputRankError(sequence.ndim)
-        _, length, width = sequence.shape
+        batch_size, length, width = sequence.shape
+        if batch_size == 0:
+            raise ZeroBatchSizeError
         if length == 0:
             raise EmptyChunkError
         if width != self.config.model_width:

@@ -28,7 +28,8 @@ def first_non_finite(array: Array) -> int | None:
     """The flat row-major index of the first NaN or infinity, or None.
 
     Exact. A finite sum of squares has only finite terms, which settles nearly every call in one pass
-    without a temporary; only a sum that overflows or is poisoned is looked at element by element.
+    without a temporary; only a sum that overflows or is poisoned is looked at element by element. To be
+    called under `np.errstate(all="ignore")`, because the sum may overflow.
     """
     flat = array.ravel()
     if isfinite(flat.dot(flat)):
@@ -75,8 +76,9 @@ class Stages:
         """Memory of this shape, not filled; refused as StepError."""
         try:
             return np.empty(shape)
-        except (MemoryError, ValueError) as error:  # ValueError: more bytes than an array can have
-            raise self.out_of_memory() from error
+        except (MemoryError, ValueError):  # ValueError: more bytes than an array can have
+            refusal = self.out_of_memory()
+            raise refusal from refusal.cause
 
     def failed(self, cause: CacheError) -> StepError:
         """The refusal that this stage reports."""
