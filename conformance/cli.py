@@ -7,9 +7,11 @@ import importlib
 import importlib.resources
 import os
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from conformance.adapters.naming import BUILT_IN
 from conformance.errors import ConformanceError, UsageError
 
 # 1 and 4 come from verdicts alone, and stand with them in conformance.verdict, which brings NumPy.
@@ -47,8 +49,8 @@ COMMANDS: Mapping[str, Command] = {
 DESCRIPTION = """\
 Says whether a KV cache is right, and if not, which rule it breaks, where, and what the fault looks like.
 
-ADAPTER is pkg.mod:factory, path/to/file.py:factory, cmd:./driver for a program in any language, or a
-built-in name: numpy, numpy-chunks, numpy-attention, numpy-store, forge-store, exact, onnx."""
+ADAPTER is pkg.mod:factory, path/to/file.py:factory, cmd:./driver for a program in any language, or one of
+the built-in names:"""
 
 EPILOG = """\
 how one works with it:
@@ -99,7 +101,7 @@ def parser_for(argv: Sequence[str]) -> argparse.ArgumentParser:
     """The parser; only the command that `argv` names is imported and given its arguments."""
     parser = argparse.ArgumentParser(
         prog="kv-conformance",
-        description=DESCRIPTION,
+        description=f"{DESCRIPTION}\n{textwrap.fill(', '.join(BUILT_IN), 100)}.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -178,3 +178,5 @@ def test_the_place_of_an_error_is_that_of_the_implementation() -> None:
     assert raised_at(DETAIL) == "/home/me/mine.py, line 12, in append"
     assert raised_at(f'  File "{conformance.player.__file__}", line 1, in view\n') == ""
     assert raised_at("") == ""
+    deep = DETAIL + '  File "/usr/lib/python3/site-packages/numpy/core.py", line 3, in amax\n'
+    assert raised_at(deep) == "/home/me/mine.py, line 12, in append"

@@ -19,9 +19,14 @@ BUILT_IN: Mapping[str, str] = {
     "numpy": "conformance.adapters.numpy_layer:numpy",
     "numpy-chunks": "conformance.adapters.numpy_layer:numpy_chunks",
     "numpy-attention": "conformance.adapters.numpy_layer:numpy_attention",
+    "numpy-paged": "conformance.adapters.numpy_paged:numpy_paged",
+    "numpy-decoder": "conformance.adapters.numpy_decoder:numpy_decoder",
     "numpy-store": "conformance.adapters.numpy_store:numpy_store",
     "forge-store": "conformance.adapters.numpy_store:forge_store",
+    "forge": "conformance.adapters.forge_decoder:forge",
+    "forge-float64": "conformance.adapters.forge_decoder:forge_float64",
     "exact": "conformance.adapters.exact:exact",
+    "exact-decoder": "conformance.adapters.exact_decoder:exact_decoder",
     "onnx": "conformance.adapters.onnx:onnx_attention",
 }
 """Where the factory of each built-in name lives."""

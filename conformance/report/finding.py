@@ -97,10 +97,15 @@ def _wrapped(text: str) -> list[str]:
 
 
 def raised_at(detail: str) -> str:
-    """The last place of a traceback: file, line, function; "" where that is in the kit itself."""
+    """Where a traceback left the implementation's own code: file, line, function; "" where it has none.
+
+    Frames of installed packages are passed over: they are rarely where the fault is.
+    """
     frames = [line.strip() for line in detail.splitlines() if line.startswith('  File "')]
-    last = frames[-1].removeprefix("File ").replace('"', "") if frames else ""
-    return "" if last.startswith(str(_KIT)) else last
+    places = [frame.removeprefix("File ").replace('"', "") for frame in frames]
+    foreign = [place for place in places if not place.startswith(str(_KIT))]
+    own = [place for place in foreign if "site-packages" not in place]
+    return (own or foreign or [""])[-1]
 
 
 def reproduce(trace: str, adapter: str) -> str:
