@@ -213,6 +213,8 @@ class Conversation:
         # The text of a broken exchange may show a print, which is worth a word of its own.
         stray = any(line.strip() and not line.startswith(b"{") for line in came.splitlines()[:8])
         status = self.end(problem)
+        last = self._child.stderr_tail().rpartition("\n")[2]
+        self.ended = f"{self._asked}: {problem}; it {status}{last and f'; last on stderr: {last}'}"
         return WireError(
             problem,
             **{**self._context(came), "status": status},
