@@ -112,6 +112,18 @@ def test_poison_fills_unused_slots_and_only_those() -> None:
         assert np.array_equal(storage[:, :, :1], kept)
 
 
+def test_reset_sets_the_length_to_zero_and_keeps_every_byte() -> None:
+    adapter = numpy()
+    layer = adapter.build_layer(CONFIG, parameters())
+    cache = adapter.build_cache(layer, 2, 4)
+    adapter.append(layer, cache, rows(1))
+    before = [storage.copy() for storage in adapter.observe(cache).storage]
+    adapter.reset(cache)
+    seen = adapter.observe(cache)
+    assert seen.length == 0
+    assert all(np.array_equal(a, b) for a, b in zip(seen.storage, before, strict=True))
+
+
 def test_rollback_fork_and_reorder() -> None:
     adapter = numpy_chunks()
     layer = adapter.build_layer(CONFIG, parameters())

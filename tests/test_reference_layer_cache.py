@@ -43,17 +43,22 @@ def test_a_snapshot_of_an_empty_cache_has_no_rows() -> None:
     assert keys.shape == values.shape == (2, 2, 0, 6)
 
 
-def test_a_snapshot_that_cannot_be_had_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("copying", "elements"), [("snapshot", 2 * 2 * 3 * 6), ("clone", 2 * 2 * 8 * 6)])
+def test_a_copy_that_cannot_be_had_is_refused(
+    copying: str, elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache = filled(layer(), 3)
-    monkeypatch.setattr(cache_module, "allocate", _refuse)
+
+    def refuse(shape: tuple[int, ...], *, zeroed: bool = True) -> None:
+        assert not zeroed
+        raise AllocationFailedError(int(np.prod(shape)))
+
+    monkeypatch.setattr(cache_module, "allocate", refuse)
     before = image(cache)
-    with pytest.raises(AllocationFailedError):
-        cache.snapshot()
+    with pytest.raises(AllocationFailedError) as refused:
+        getattr(cache, copying)()
+    assert refused.value.elements == elements
     assert image(cache) == before
-
-
-def _refuse(shape: tuple[int, ...], *, zeroed: bool = True) -> None:
-    raise AllocationFailedError(int(np.prod(shape)) + zeroed * 0)
 
 
 def test_a_clone_equals_its_original_in_memory_of_its_own_and_goes_its_own_way() -> None:

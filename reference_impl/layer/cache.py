@@ -12,7 +12,6 @@ from reference_impl.layer.memory import Array, allocate, element_count, read_onl
 from reference_impl.layer.stages import first_non_finite
 from reference_impl.layer.ticket import Place, Ticket
 from reference_impl.layer_errors import (
-    AllocationFailedError,
     CacheFullError,
     CandidateNonFiniteError,
     CandidateShapeError,
@@ -147,10 +146,10 @@ class LayerCache:
     def clone(self) -> LayerCache:
         """An equal cache in memory of its own, unused slots too. Raises AllocationFailedError."""
         twin = LayerCache.__new__(LayerCache)
-        try:
-            twin._own(self._binding, self._keys.copy(), self._values.copy(), self._length)
-        except MemoryError as error:
-            raise AllocationFailedError(self._keys.size) from error
+        copies = [allocate(storage.shape, zeroed=False) for storage in (self._keys, self._values)]
+        for copy, storage in zip(copies, (self._keys, self._values), strict=True):
+            np.copyto(copy, storage)
+        twin._own(self._binding, *copies, self._length)
         return twin
 
     def __eq__(self, other: object) -> bool:

@@ -29,8 +29,8 @@ def calculate(layer: Layer, cache: LayerCache, rows: Array, *, evidence: bool) -
             stages.every = True
             return _step(stages, layer, cache, rows, evidence)
     except MemoryError:
-        refusal = stages.out_of_memory()
-        raise refusal from refusal.cause
+        starved = stages.out_of_memory()
+        raise starved from starved.cause
 
 
 def _step(stages: Stages, layer: Layer, cache: LayerCache, rows: Array, evidence: bool) -> Prepared:
@@ -69,7 +69,7 @@ def _step(stages: Stages, layer: Layer, cache: LayerCache, rows: Array, evidence
             heads=mixed,
             merged=merged.reshape(B, T, H * d).copy(),
         )
-    return Prepared(StepResult(output, p + T, WorkCounts(p, p + T, T, p), found), ticket)
+    return Prepared(StepResult(output, p + T, WorkCounts.of(p, T), found), ticket)
 
 
 def _project(stages: Stages, rows: Array, layer: Layer) -> Array:
