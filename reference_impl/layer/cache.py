@@ -146,10 +146,10 @@ class LayerCache:
     def clone(self) -> LayerCache:
         """An equal cache in memory of its own, unused slots too. Raises AllocationFailedError."""
         twin = LayerCache.__new__(LayerCache)
-        copies = [allocate(storage.shape, zeroed=False) for storage in (self._keys, self._values)]
-        for copy, storage in zip(copies, (self._keys, self._values), strict=True):
-            np.copyto(copy, storage)
-        twin._own(self._binding, *copies, self._length)
+        keys, values = (allocate(storage.shape, zeroed=False) for storage in (self._keys, self._values))
+        np.copyto(keys, self._keys)
+        np.copyto(values, self._values)
+        twin._own(self._binding, keys, values, self._length)
         return twin
 
     def __eq__(self, other: object) -> bool:
