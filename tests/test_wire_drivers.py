@@ -74,6 +74,26 @@ def test_a_driver_goes_well_through_every_step_of_the_walk(command, capsys):
     assert "WRONG" not in capsys.readouterr().out
 
 
+@pytest.mark.skipif(not shutil.which("perl"), reason="needs perl")
+def test_the_driver_that_speaks_in_bits_is_right_as_far_as_it_goes():
+    with WireAdapter(["perl", str(EXAMPLES / "perl" / "driver.pl")]) as adapter:
+        ids = (
+            "ch37/single",
+            "extreme/single",
+            "mod-gqa-half/single",
+            "stale-key",
+            "capacity",
+            "overflow-output-2",
+        )
+        chosen = [t for t in traces(adapter.declaration) if t.id in ids]
+        report = check(adapter, "core", only=chosen)
+    assert len(chosen) == len(ids)
+    assert not {(c.requirement, c.message) for c in report.checks if c.status in ("fail", "error")}
+    assert {"AGREE-OUTPUT", "STORE-KEYS", "CAPACITY-FULL", "ATOMIC-ROWS"} <= {
+        c.requirement for c in report.checks
+    }
+
+
 @pytest.mark.skipif(not CC, reason="needs a C compiler named cc")
 @pytest.mark.parametrize(
     "line",

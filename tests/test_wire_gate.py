@@ -28,7 +28,7 @@ def served(name, **options):
 
 
 def chosen(declaration):
-    """A few traces, so that a process each is affordable: those of PLAYED, one that poisons, one on inputs."""
+    """A few traces, so that a process each is affordable: PLAYED, one that poisons, one on inputs."""
     every = list(traces(declaration))
     poisoning = next(t for t in every if any(step.op == "poison" for step in t.steps))
     on_inputs = next(t for t in every if "ISOLATE-INPUTS" in t.requirements())
