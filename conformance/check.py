@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -10,7 +11,8 @@ from conformance.adapter import Declaration
 from conformance.adapters.naming import is_embedded, resolve
 from conformance.contract import CONTRACT_VERSION
 from conformance.errors import AdapterError, UsageError
-from conformance.judge import Check, judge
+from conformance.judge import judge
+from conformance.observed import Observed
 from conformance.player import play
 from conformance.report.environment import environment
 from conformance.report.model import Report
@@ -29,13 +31,17 @@ def check(
     keyword: str = "",
     progress: Progress | None = None,
     only: Iterable[Trace] | None = None,
+    seed: int | None = None,
+    diagnose: bool = True,
 ) -> Report:
     """Hold an adapter against the contract.
 
     adapter: an adapter object, a factory that makes one, or a name (`pkg.mod:factory`, a built-in name,
     `cmd:./driver`). profile: one name, several, or None for the default of the declaration. keyword: play
     only traces whose id or requirements contain it; what is left out stands as not run, so the verdict is
-    at best incomplete. only: these traces instead of the suite.
+    at best incomplete. only: these traces instead of the suite. seed: from which the twins of the golden
+    traces are drawn; None draws one, and the report tells it. diagnose: where something fails, look for the
+    known faults that show exactly what was observed.
 
     Returns a Report whatever the adapter does. Raises UsageError for an unknown profile or adapter name.
     """
@@ -48,9 +54,10 @@ def check(
         return _broken(name, error, time.perf_counter() - begun)
     wanted = _profiles(profile, declaration, name)
     verdict(wanted, declaration, ())  # an unknown profile is refused before anything is played
-    planned = [t for t in (traces(declaration) if only is None else only) if _selected(t, keyword)]
-    checks: list[Check] = []
-    failed: dict[str, Trace] = {}
+    seed = secrets.randbelow(10**6) if seed is None else seed
+    suite = traces(declaration, seed=seed) if only is None else only
+    planned = [trace for trace in suite if _selected(trace, keyword)]
+    observed: list[Observed] = []
     adapter_seconds = 0.0
     for done, trace in enumerate(planned):
         if progress is not None:
@@ -58,27 +65,38 @@ def check(
         started = time.perf_counter()
         playthrough = play(trace, implementation)
         adapter_seconds += time.perf_counter() - started
-        seen = judge(playthrough, declaration)
-        checks += seen
-        if any(c.status in ("fail", "error") for c in seen):
-            failed[trace.id] = trace
+        observed.append(Observed(playthrough, tuple(judge(playthrough, declaration))))
     if progress is not None:
         progress(len(planned), len(planned), "")
+    checks = tuple(check for seen in observed for check in seen.checks)
     return Report(
         adapter=name,
         declaration=declaration,
         verdict=verdict(wanted, declaration, checks),
-        checks=tuple(checks),
+        checks=checks,
         planned=len(planned),
-        reported=len(planned),
+        reported=len(observed),
         contract_version=CONTRACT_VERSION,
         digest=digest(planned),
         environment=environment(),
+        seeds={"twins": seed},
         seconds=time.perf_counter() - begun,
         adapter_seconds=adapter_seconds,
         keyword=keyword,
-        traces=failed,
+        traces={seen.playthrough.trace.id: seen.playthrough.trace for seen in observed if seen.failed},
+        looks_like=_likeness(observed, declaration) if diagnose else {},
     )
+
+
+def _likeness(observed: list[Observed], declaration: Declaration) -> dict[tuple[str, int], tuple[str, ...]]:
+    """What each finding looks like: one explanation for the whole run, as if there were one fault."""
+    findings = [c for seen in observed for c in seen.checks if c.status in ("fail", "error")]
+    if not findings:
+        return {}
+    from conformance.diagnosis import explain  # noqa: PLC0415 - loads every killer, on a failing run only
+
+    lines = explain(observed, declaration)
+    return {(c.trace, c.step): lines for c in findings}
 
 
 def made(adapter: Any) -> Any:

@@ -1,26 +1,35 @@
 """Looks like: which known faults would have shown exactly what was observed.
 
-Every killer of the level is played on traces that failed (and on some that passed). A killer matches where
-all that it shows, up to rounding, is what the implementation showed: returned arrays, stored rows, lengths,
-refusals. A fault that no killer has is said to match none.
+Killers of the level are played on traces that failed and on some beside them that passed. A killer matches
+where it shows the same: the same findings of the judge, refusals, lengths, and arrays that differ from the
+implementation's by rounding alone. A fault that no killer has is said to match none.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conformance.judge import Check
+from conformance.adapter import Declaration
+from conformance.contract import requirement
+from conformance.judge import Check, judge
+from conformance.killers import killers
 from conformance.killers.model import Killer
+from conformance.observed import Observed
 from conformance.player import CacheView, Errored, Playthrough, RefusedCall, Returned, StepRecord, play
 
-CLOSE = 1e-6
+CLOSE = 1e-11
 """Relative to the largest number of an array: a fault repeats to rounding, two faults differ by more."""
+
+FAILING, PASSING = 10, 6
+"""How many traces of either kind are compared."""
+
+SECONDS = 1.0
+MOST_NAMED = 3
 
 STAGES = (
     ("AGREE-PROJECTED", "projection"),
@@ -37,49 +46,80 @@ STAGES = (
 """In the order of computation: the first that differs is where to look."""
 
 
-@dataclass(frozen=True)
-class Match:
-    """A killer that shows what was observed; `traces` of the compared traces agree, failing ones first."""
+def explain(observed: Sequence[Observed], declaration: Declaration) -> tuple[str, ...]:
+    """What a run with failures looks like, as lines for a report; said plainly where nothing known fits."""
+    known = [killer for killer in killers() if killer.level == declaration.levels[0]]
+    found = looks_like(observed, known, declaration)
+    lines = [_line(killer) for killer in found[:MOST_NAMED]]
+    if len(found) > MOST_NAMED:
+        lines.append(f"and {len(found) - MOST_NAMED} more that show the same here")
+    if not lines:
+        lines.append(
+            f"none of the {len(known)} known faults of level {declaration.levels[0]} shows exactly this"
+        )
+    stage = first_stage(c for seen in observed for c in seen.checks)
+    return (*lines, *([f"first stage that differs: {stage}"] if stage else []))
 
-    killer: Killer
-    traces: int
+
+def _line(killer: Killer) -> str:
+    look = requirement(killer.violates).look
+    return f"{killer.id} ({killer.fault}): {killer.says}" + (f"; look at: {look}" if look else "")
 
 
 def looks_like(
-    played: Sequence[Playthrough], killers: Iterable[Killer], *, seconds: float = 1.0
-) -> tuple[Match, ...]:
-    """The killers that agree with every given playthrough, most specific first; empty where none does.
+    observed: Sequence[Observed], known: Iterable[Killer], declaration: Declaration
+) -> tuple[Killer, ...]:
+    """The killers that show what was observed, most specific first; empty where none does.
 
-    played: playthroughs of the implementation, the failing ones first. A killer that has no fault on the
-    first of them is no explanation of it. After `seconds` what was found so far is returned.
+    After a second of processor time what was found so far is returned.
     """
-    deadline = time.monotonic() + seconds
+    failed = {c.requirement for seen in observed for c in seen.checks if c.status == "fail"}
+    compared = chosen(observed)
+    deadline = time.process_time() + SECONDS
     found = []
-    for killer in killers:
-        if time.monotonic() > deadline:
+    for killer in sorted(known, key=lambda k: k.violates not in failed):
+        if time.process_time() > deadline:
             break
-        agreed = _agreement(played, killer)
-        if agreed:
-            found.append(Match(killer, agreed))
-    best = max((m.traces for m in found), default=0)
-    return tuple(sorted((m for m in found if m.traces == best), key=lambda m: len(m.killer.equal_to)))
+        if all(_shows(killer, seen, declaration) for seen in compared):
+            found.append(killer)
+    return tuple(sorted(found, key=lambda k: (k.violates not in failed, len(k.equal_to))))
 
 
-def _agreement(played: Sequence[Playthrough], killer: Killer) -> int:
-    """How many playthroughs the killer repeats, counted from the first; 0 where it misses the first."""
-    adapter = killer.make()
-    for number, seen in enumerate(played):
-        if seen.trace.level != killer.level or not repeats(play(seen.trace, adapter), seen):
-            return number
-    return len(played)
+def chosen(observed: Sequence[Observed]) -> list[Observed]:
+    """Failing traces, evenly spread, and the passing ones that stand next to them in the plan."""
+    failing = [number for number, seen in enumerate(observed) if seen.failed]
+    step = max(1, -(-len(failing) // FAILING))
+    taken = failing[::step]
+    beside = {n for number in taken for n in (number - 1, number + 1) if 0 <= n < len(observed)}
+    passing = sorted(n for n in beside if not observed[n].failed)
+    return [observed[n] for n in (*taken, *passing[:: max(1, -(-len(passing) // PASSING))])]
+
+
+def _shows(killer: Killer, seen: Observed, declaration: Declaration) -> bool:
+    """Whether a killer shows what an implementation showed on one trace."""
+    played = play(seen.playthrough.trace, killer.make())
+    if not repeats(played, seen.playthrough):
+        return False
+    blind = {c.requirement for c in seen.checks if c.status == "unobserved"}
+    looked_at = {c.requirement for c in seen.checks} - blind
+    return _findings(judge(played, declaration), looked_at) == _findings(seen.checks, looked_at)
+
+
+def _findings(checks: Iterable[Check], looked_at: set[str]) -> set[tuple[str, str, int]]:
+    """What failed where, as far as the implementation could be seen."""
+    return {
+        (c.requirement, c.status, c.step)
+        for c in checks
+        if c.status in ("fail", "error") and c.requirement in looked_at
+    }
 
 
 def first_stage(checks: Iterable[Check]) -> str:
     """The first stage of the calculation that differs, where evidence shows it; "" elsewhere."""
     failed = {c.requirement for c in checks if c.status == "fail" and c.difference is not None}
-    if "AGREE-PROJECTED" not in failed and not failed & {"AGREE-WEIGHTS", "AGREE-HEADS", "AGREE-ROTATED-KEY"}:
+    if not any(name in failed for name, _ in STAGES if name.startswith("AGREE") and name != "AGREE-OUTPUT"):
         return ""
-    return next((stage for requirement, stage in STAGES if requirement in failed), "")
+    return next((stage for name, stage in STAGES if name in failed), "")
 
 
 def repeats(killer: Playthrough, seen: Playthrough) -> bool:
@@ -119,6 +159,6 @@ def _near(own: NDArray[Any], other: NDArray[Any]) -> bool:
         return False
     left, right = np.asarray(own, np.float64), np.asarray(other, np.float64)
     with np.errstate(all="ignore"):
-        scale = np.nanmax(np.abs(right), initial=0.0, where=np.isfinite(right))
+        scale = np.max(np.abs(right), initial=0.0, where=np.isfinite(right))
         close = np.abs(left - right) <= CLOSE * scale
     return bool(np.all(close | (left == right) | (np.isnan(left) & np.isnan(right))))
