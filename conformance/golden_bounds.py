@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from conformance.adapter import Declaration, Precision
+from conformance.golden_decoder_bounds import decoder_bounded
 from conformance.scenarios.material import PROMISE, LayerRows
 from conformance.trace.expect import Close, Expectation
 from conformance.trace.model import Derived, Operation, Source, Trace
@@ -20,6 +21,8 @@ from conformance.values import LayerConfig, LayerParameters
 
 def bounded(trace: Trace, declaration: Declaration) -> Trace:
     """The trace with a bound on every expectation that has none."""
+    if trace.level == "decoder":
+        return decoder_bounded(trace, declaration)
     exact = declaration.precision == Precision() and declaration.dtypes[0] == "float64"
     if exact and declaration.keys == "rotated":
         return trace.with_steps(tuple(_promised(step) for step in trace.steps))

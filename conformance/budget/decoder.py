@@ -23,6 +23,9 @@ from conformance.budget.tolerance import PASS_PRECISION
 from conformance.budget.units import Array, Units
 from conformance.values import DecoderConfig
 
+SELF_ROUNDINGS = 1e-5 / 2.0**-24
+"""The gate of a decoder against itself, in roundings of its arithmetic: forge's 1e-5 in float32 is 168."""
+
 # Bounds are evaluated in float64 at computed values, and the difference that is compared is rounded too.
 _SLACK = 1.0 + 2.0**-20
 

@@ -347,7 +347,7 @@ REFUSALS = (
         id="DECODE-REFUSE-DETAILS",
         sentence="Where a rejection carries a parameter index or revisions, they MUST be those of the first "
         "parameter that differs.",
-        levels=("decoder",), profiles=SESSION, needs=UPDATE, where_observable=True,
+        levels=("decoder",), profiles=SESSION, needs=UPDATE | REWIRE, where_observable=True,
         source=f"{SYSTEM}, rejections",
     ),
 )  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conformance.adapter import Declaration
+from conformance.budget.decoder import SELF_ROUNDINGS
 from conformance.budget.units import unit_roundoff
 from conformance.judge import compare
 from conformance.judge.findings import Check
@@ -16,14 +17,11 @@ from conformance.judge.rules import Sight
 from conformance.player.records import Buffer, CacheView, Returned
 from conformance.trace.expect import Custom
 
-SELF_GATE = 1e-5 / 2.0**-24
-"""The gate of a decoder against itself, in roundings of its arithmetic: forge's 1e-5 in float32 is 168."""
-
 
 def own_gate(declaration: Declaration, logits: NDArray[Any]) -> float:
     """How far two streams of logits of one decoder may lie apart, whatever its formulas."""
     largest = float(np.nanmax(np.abs(logits.astype(np.float64)), initial=1.0))
-    return SELF_GATE * unit_roundoff(declaration.precision.arithmetic) * max(1.0, largest)
+    return SELF_ROUNDINGS * unit_roundoff(declaration.precision.arithmetic) * max(1.0, largest)
 
 
 def cached_stream_agrees(sight: Sight, wanted: Custom) -> Iterator[Check]:

@@ -9,16 +9,19 @@ from conformance.scenarios import (
     binding,
     chunks,
     construction,
+    decoder,
     edits,
     extreme,
     grouped,
     lifecycle,
     non_finite,
+    numbers,
     order,
     paged,
     refusals,
     storage,
     store,
+    two_layers,
 )
 from conformance.trace.model import Trace
 
@@ -35,6 +38,8 @@ FAMILIES = (
     grouped,
     edits,
     extreme,
+    numbers,
+    two_layers,
     paged,
 )
 
@@ -44,3 +49,4 @@ def scenarios(declaration: Declaration) -> Iterator[Trace]:
     if declaration.levels[0] in ("store", "layer", "attention"):
         for family in FAMILIES:
             yield from family.traces(declaration)
+    yield from decoder.traces(declaration)
