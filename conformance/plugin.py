@@ -35,6 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         help="hold it to this profile; may be given again (default: what the declaration opens)",
     )
+    group.addoption(
+        "--kv-seed",
+        metavar="N",
+        type=int,
+        help="draw the twins of the golden traces from N; else from a number that the header tells",
+    )
     parser.addini("kv_adapter", "the same as --kv-adapter", type="string", default="")
     parser.addini("kv_profile", "the same as --kv-profile, one or several", type="args", default=[])
 

@@ -69,7 +69,7 @@ def test_a_wrong_cache_fails_with_the_report_text_and_no_traceback_of_ours(folde
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            "kv-conformance: * contract *, adapter *:StuckPosition",
+            "kv-conformance: * contract *, adapter *:StuckPosition, seed * of the twins",
             "*_ append-five?POSITION-OFFSET? _*",
             "POSITION-OFFSET  fail",
             "  where       append-five, step 1 (row 1), lane 0, head 0, position 1, keys?*",
@@ -78,6 +78,7 @@ def test_a_wrong_cache_fails_with_the_report_text_and_no_traceback_of_ours(folde
             "  reproduce   kv-conformance replay append-five *small_layer.py:StuckPosition",
             "POSITION-OFFSET: fail, * findings in * trace*: *append-five*",
             "profile core: not conformant, *",
+            "  looks like  *",
             "FAILED kv-conformance::append-five?POSITION-OFFSET? - *",
         ]
     )
@@ -172,9 +173,27 @@ def test_an_adapter_of_the_ini_file_may_be_left_out_of_a_narrowed_run(folder: py
 
 
 def test_order_and_workers_do_not_matter(folder: pytest.Pytester) -> None:
-    options = ("--kv-adapter", f"{SMALL}:StuckPosition", "--kv-profile", "core", "-q", "-rf")
+    options = (
+        "--kv-adapter",
+        f"{SMALL}:StuckPosition",
+        "--kv-profile",
+        "core",
+        "-q",
+        "-rf",
+        "--kv-seed",
+        "3",
+    )
     plain = run(folder, *options)
     spread = run(folder, *options, "-p", "xdist", "-n", "2", "-p", "randomly", "-p", "no:cov")
     assert plain.parseoutcomes() == spread.parseoutcomes()
     failed = [sorted(re.findall(r"FAILED (kv-\S+)", text(r))) for r in (plain, spread)]
     assert failed[0] == failed[1] != []
+
+
+def test_every_worker_draws_from_the_seed_that_the_header_tells(folder: pytest.Pytester) -> None:
+    options = ("--kv-adapter", f"{SMALL}:StuckPosition", "-k", "twin and (mod-square or mod-mqa)")
+    spread = run(folder, *options, "-p", "xdist", "-n", "2")
+    (seed,) = re.findall(r"seed (\d+) of the twins", text(spread))
+    told = re.findall(r"kv-conformance replay (mod-\S+-twin) \S+ --seed (\d+)", text(spread))
+    assert {name for name, _ in told} == {"mod-square/single-twin", "mod-mqa/single-twin"}
+    assert {found for _, found in told} == {seed}

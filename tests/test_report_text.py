@@ -168,8 +168,30 @@ def test_colour_only_where_it_is_wanted(
 
 
 def test_the_command_that_reproduces_is_quoted_and_nameable() -> None:
-    assert reproduce("a b", "cmd:./driver --x") == "kv-conformance replay 'a b' 'cmd:./driver --x'"
-    assert "MODULE:FACTORY" in reproduce("a", "an object"), "an object cannot be named on a command line"
+    program = report(adapter="cmd:./driver --x")
+    assert reproduce("a b", program) == "kv-conformance replay 'a b' 'cmd:./driver --x'"
+    assert "MODULE:FACTORY" in reproduce("a", report(adapter="an object")), (
+        "an object has no name on a command line"
+    )
+
+
+def test_a_trace_that_was_drawn_is_reproduced_from_its_seed() -> None:
+    twin = Trace(id="a/single-twin", level="layer", about="", layers={}, caches={}, steps=(), seed=41)
+    made = report(traces={"a/single-twin": twin}, seeds={"twins": 41})
+    assert reproduce("a/single-twin", made) == "kv-conformance replay a/single-twin mine:make --seed 41"
+    assert ", seed 41 of the twins, " in report_text(made)
+
+
+def test_one_explanation_of_a_run_is_told_once() -> None:
+    findings = (
+        failed(),
+        failed("STORE-KEYS", message="keys differ"),
+        failed("RESET-LENGTH", message="length is 3"),
+    )
+    made = report(*findings, looks_like={("a/single", 2): ("one fault", "another")})
+    text = report_text(made)
+    assert text.count("looks like  one fault\n              another\n") == 1
+    assert text.count("fail\n") == 3
 
 
 def test_the_place_of_an_error_is_that_of_the_implementation() -> None:

@@ -32,6 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--junit", type=Path, metavar="FILE", help="write it as JUnit XML, a case a requirement"
     )
     parser.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="draw the twins of the golden traces from N; else from a number that the report tells",
+    )
+    parser.add_argument(
         "--isolate",
         action="store_true",
         help="run a Python adapter in a process of its own, which may crash or hang",
@@ -55,7 +61,9 @@ def run(options: argparse.Namespace) -> int:
     if options.isolate and not name.startswith(("cmd:", ISOLATED)):
         name = f"{ISOLATED}{name}"
     with Progress(sys.stderr, quiet=options.quiet) as progress:
-        report = check(name, options.profile, keyword=options.keyword, progress=progress.show)
+        report = check(
+            name, options.profile, keyword=options.keyword, progress=progress.show, seed=options.seed
+        )
     style = style_for(sys.stdout)
     if options.quiet:
         print(verdict_line(report, style))

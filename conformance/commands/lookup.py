@@ -13,18 +13,19 @@ from conformance.trace.model import Trace
 from conformance.trace.yaml import load
 
 
-def find(name: str, declaration: Declaration) -> list[Trace]:
+def find(name: str, declaration: Declaration, *, seed: int = 0) -> list[Trace]:
     """The traces of that name for a declaration, with bounds.
 
     name: a trace file, the id of a trace in the suite, or the part of ids before the slash (a golden file
-    with all its schedules). Raises UsageError where nothing of that name can be played, TraceError for a
-    damaged file.
+    with all its schedules). seed: from which a twin is drawn. Raises UsageError where nothing of that name
+    can be played, TraceError for a damaged file.
     """
     if name.endswith((".yaml", ".yml")) or Path(name).is_file():
         found = [bounded(trace, declaration) for trace in load(Path(name), file=name).traces()]
         return _playable(name, found, declaration)
-    suite = list(traces(declaration))
-    chosen = [t for t in suite if t.id == name] or [t for t in suite if t.id.startswith(f"{name}/")]
+    suite = list(traces(declaration, seed=seed))
+    golden = [t for t in suite if t.id.startswith(f"{name}/") and t.seed is None]
+    chosen = [t for t in suite if t.id == name] or golden
     if chosen:
         return chosen
     ids = list(dict.fromkeys([*(t.id for t in suite), *(t.id.partition("/")[0] for t in suite)]))

@@ -27,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `replay`."""
     parser.add_argument("trace", metavar="TRACE", help="a trace id, a golden name, or a file")
     parser.add_argument("adapter", metavar="ADAPTER", help="what to play it on")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="draw a twin from N, as the report says"
+    )
     parser.add_argument("--verbose", "-v", action="store_true", help="also say what every step must show")
 
 
@@ -39,7 +42,9 @@ def run(options: argparse.Namespace) -> int:
     adapter = resolve(options.adapter)
     try:
         declaration = declared(adapter)
-        codes = [_replay(options, adapter, trace) for trace in find(options.trace, declaration)]
+        codes = [
+            _replay(options, adapter, trace) for trace in find(options.trace, declaration, seed=options.seed)
+        ]
     finally:
         getattr(adapter, "close_process", int)()
     return FOUND if FOUND in codes else max(codes)

@@ -32,10 +32,10 @@ class ConformanceSuite(pytest.Collector):
     run: Run
 
     @classmethod
-    def of(cls, session: pytest.Session, adapter: str, profiles: tuple[str, ...]) -> ConformanceSuite:
-        """The suite of an adapter beneath a session."""
+    def of(cls, session: pytest.Session, run: Run) -> ConformanceSuite:
+        """The suite of a run beneath a session."""
         suite: ConformanceSuite = cls.from_parent(session, name=ROOT, nodeid=ROOT)
-        suite.run = Run(adapter, profiles)
+        suite.run = run
         return suite
 
     def collect(self) -> Iterator[pytest.Item]:

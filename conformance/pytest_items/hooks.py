@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 
 from conformance import __version__
 from conformance.contract import CONTRACT_VERSION
 from conformance.pytest_items.collector import ROOT, ConformanceSuite
+from conformance.pytest_items.run import Run
 
 PREFIX = f"{ROOT}::"
 
@@ -19,9 +22,23 @@ class Hooks:
     def __init__(self, config: pytest.Config, adapter: str, profiles: tuple[str, ...]) -> None:
         self.config, self.adapter, self.profiles = config, adapter, profiles
         self.explicit = bool(config.getoption("--kv-adapter"))
+        self.seed = self._seed()
         self.suite: ConformanceSuite | None = None
         self.ran = 0
         self._take_own_arguments()
+
+    def _seed(self) -> int:
+        """Of the twins: asked for, or drawn once and carried to the workers of pytest-xdist."""
+        carried: int | None = getattr(self.config, "workerinput", {}).get("kv_seed")
+        asked: int | None = self.config.getoption("--kv-seed")
+        if carried is not None:
+            return carried
+        return secrets.randbelow(10**6) if asked is None else asked
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """A hook of pytest-xdist: what a worker is told."""
+        node.workerinput["kv_seed"] = self.seed
 
     def _take_own_arguments(self) -> None:
         """Let `pytest kv-conformance::TRACE[ID]` name items, as it does for tests in files.
@@ -38,7 +55,8 @@ class Hooks:
 
     def pytest_report_header(self) -> str:
         """One line, only where an adapter is asked for."""
-        return f"kv-conformance: {__version__}, contract {CONTRACT_VERSION}, adapter {self.adapter}"
+        seed = f"seed {self.seed} of the twins"
+        return f"kv-conformance: {__version__}, contract {CONTRACT_VERSION}, adapter {self.adapter}, {seed}"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
@@ -47,7 +65,7 @@ class Hooks:
         """Stand the suite beside the files that the session has found."""
         report = yield
         if isinstance(collector, pytest.Session) and report.outcome == "passed":
-            self.suite = ConformanceSuite.of(collector, self.adapter, self.profiles)
+            self.suite = ConformanceSuite.of(collector, Run(self.adapter, self.profiles, self.seed))
             report.result = [*report.result, self.suite]
         return report
 

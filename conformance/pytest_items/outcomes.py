@@ -10,7 +10,7 @@ import pytest
 from conformance.errors import ConformanceError
 from conformance.judge import Check
 from conformance.pytest_items.run import Run
-from conformance.report.finding import count, finding_lines
+from conformance.report.finding import count, finding_lines, likeness_lines
 from conformance.report.model import Report
 from conformance.report.style import Style
 from conformance.report.text import profile_text, some
@@ -55,7 +55,8 @@ def judge_profile(run: Run, profile: str) -> Properties:
     __tracebackhide__ = True
     reached = next(p for p in run.report.verdict.profiles if p.profile == profile)
     if reached.text != "conformant":
-        pytest.fail(profile_text(reached), pytrace=False)
+        lines = likeness_lines(run.likeness) if run.likeness else []
+        pytest.fail("\n".join([profile_text(reached), *lines]), pytrace=False)
     return [("kv_profile", profile), ("kv_verdict", reached.text)]
 
 

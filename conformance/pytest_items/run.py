@@ -12,6 +12,7 @@ from conformance.adapters.naming import is_embedded, resolve
 from conformance.check import declared
 from conformance.contract import CONTRACT_VERSION
 from conformance.judge import Check, judge
+from conformance.observed import Observed
 from conformance.player import play
 from conformance.report.environment import environment
 from conformance.report.model import Report
@@ -21,11 +22,14 @@ from conformance.verdict import Result, Verdict, default_profiles, verdict
 
 
 class Run:
-    """What the items share. The adapter is made when first needed; AdapterError where it cannot be."""
+    """What the items share. The adapter is made when first needed; AdapterError where it cannot be.
 
-    def __init__(self, adapter: str, profiles: tuple[str, ...]) -> None:
-        self.adapter, self._profiles = adapter, profiles
-        self._checks: dict[str, list[Check]] = {}
+    profiles () means the default of the declaration; seed is that of the twins.
+    """
+
+    def __init__(self, adapter: str, profiles: tuple[str, ...], seed: int) -> None:
+        self.adapter, self._profiles, self._seed = adapter, profiles, seed
+        self._observed: dict[str, Observed] = {}
         self._seconds = 0.0
 
     @cached_property
@@ -48,21 +52,21 @@ class Run:
     @cached_property
     def traces(self) -> Mapping[str, Trace]:
         """The traces of the plan by id, in the order of the suite."""
-        return {trace.id: trace for trace in traces(self.declaration)}
+        return {trace.id: trace for trace in traces(self.declaration, seed=self._seed)}
 
     @cached_property
     def planned(self) -> Verdict:
         """The verdict before anything has run: it names every requirement of the profiles."""
         return verdict(self.profiles, self.declaration, ())
 
-    def checks(self, trace: str) -> list[Check]:
+    def checks(self, trace: str) -> tuple[Check, ...]:
         """Every check of one trace, which is played when it is first asked for."""
-        if trace not in self._checks:
+        if trace not in self._observed:
             begun = time.perf_counter()
             played = play(self.traces[trace], self.implementation)
             self._seconds += time.perf_counter() - begun
-            self._checks[trace] = judge(played, self.declaration)
-        return self._checks[trace]
+            self._observed[trace] = Observed(played, tuple(judge(played, self.declaration)))
+        return self._observed[trace].checks
 
     def result(self, requirement: str) -> Result:
         """How one requirement stands after all traces."""
@@ -75,9 +79,20 @@ class Run:
         checks = [check for trace in self.traces for check in self.checks(trace)]
         return self._report_of(checks, verdict(self.profiles, self.declaration, checks))
 
+    @cached_property
+    def likeness(self) -> tuple[str, ...]:
+        """What the findings over all traces look like; () where there is none."""
+        from conformance.diagnosis import explain  # noqa: PLC0415 - loads every killer
+
+        return explain(self._all_observed(), self.declaration) if self.report.findings else ()
+
     def report_of(self, checks: Iterable[Check]) -> Report:
         """A report that carries these checks only, for telling one finding."""
         return self._report_of(list(checks), self.planned)
+
+    def _all_observed(self) -> list[Observed]:
+        """In the order of the suite, in whatever order they were played."""
+        return [self._observed[trace] for trace in self.traces]
 
     def _report_of(self, checks: list[Check], reached: Verdict) -> Report:
         return Report(
@@ -86,12 +101,13 @@ class Run:
             verdict=reached,
             checks=tuple(checks),
             planned=len(self.traces),
-            reported=len(self._checks),
+            reported=len(self._observed),
             contract_version=CONTRACT_VERSION,
             digest=digest(self.traces.values()),
             environment=environment(),
             seconds=self._seconds,
             adapter_seconds=self._seconds,
+            seeds={"twins": self._seed},
             traces=self.traces,
         )
 

@@ -20,8 +20,13 @@ _KIT = Path(__file__).parents[1]
 _COLUMN = 12
 
 
-def finding_lines(check: Check, report: Report, style: Style, *, more: Sequence[Check] = ()) -> list[str]:
-    """The whole of one finding; `more` are the others of the same requirement, which are counted."""
+def finding_lines(
+    check: Check, report: Report, style: Style, *, more: Sequence[Check] = (), likeness: bool = True
+) -> list[str]:
+    """The whole of one finding; `more` are the others of the same requirement, which are counted.
+
+    likeness: say what it looks like, where the report knows.
+    """
     lines = [f"{style.standing(check.status, check.requirement)}  {check.status}"]
     lines += textwrap.wrap(sentence(check.requirement), WIDTH, initial_indent="  ", subsequent_indent="  ")
     lines += row("where", place(check))
@@ -32,14 +37,21 @@ def finding_lines(check: Check, report: Report, style: Style, *, more: Sequence[
         lines += row("raised at", raised)
     if check.difference is not None:
         lines += numbers(check.difference)
-    likeness = report.looks_like.get((check.trace, check.step))
-    if likeness is not None:
-        lines += row("looks like", "; ".join(likeness) or "none of the known faults")
-    lines += row("reproduce", reproduce(check.trace, report.adapter))
+    if likeness:
+        lines += likeness_lines(report.looks_like.get((check.trace, check.step)))
+    lines += row("reproduce", reproduce(check.trace, report))
     lines += _source(check.trace, report)
     if more:
         lines += row("also", f"{count(len(more), 'more finding')} in {_traces(check, more)}")
     return lines
+
+
+def likeness_lines(known: Sequence[str] | None) -> list[str]:
+    """What it looks like, a row each; nothing where nobody has looked."""
+    if known is None:
+        return []
+    rows = known or ("none of the known faults",)
+    return [line for number, text in enumerate(rows) for line in row("" if number else "looks like", text)]
 
 
 def _traces(check: Check, more: Sequence[Check]) -> str:
@@ -108,11 +120,13 @@ def raised_at(detail: str) -> str:
     return (own or foreign or [""])[-1]
 
 
-def reproduce(trace: str, adapter: str) -> str:
-    """One command that plays this trace again."""
-    if not is_name(adapter):
-        return f"kv-conformance replay {shlex.quote(trace)} MODULE:FACTORY  (of {adapter})"
-    return f"kv-conformance replay {shlex.quote(trace)} {shlex.quote(adapter)}"
+def reproduce(trace: str, report: Report) -> str:
+    """One command that plays this trace again, drawn from the same seed where it was drawn."""
+    known = report.traces.get(trace)
+    words = ["kv-conformance", "replay", trace]
+    words += [report.adapter] if is_name(report.adapter) else ["MODULE:FACTORY"]
+    words += [] if known is None or known.seed is None else ["--seed", str(known.seed)]
+    return shlex.join(words) + ("" if is_name(report.adapter) else f"  (of {report.adapter})")
 
 
 def _source(trace: str, report: Report) -> list[str]:

@@ -123,7 +123,7 @@ def _finding(check: Check, report: Report) -> dict[str, Any]:
         "detail": check.detail,
         "difference": None if check.difference is None else asdict(check.difference),
         "looks_like": list(report.looks_like.get((check.trace, check.step), ())),
-        "reproduce": reproduce(check.trace, report.adapter),
+        "reproduce": reproduce(check.trace, report),
     }
 
 

@@ -79,13 +79,17 @@ def _findings(report: Report, style: Style, full: int) -> Iterator[str]:
     """The first requirement of every kind of message in full, the others a line each."""
     told: set[str] = set()
     short: list[str] = []
+    likenesses: list[tuple[str, ...] | None] = []
     for findings, others in _merged(failing(report)):
         first = next((c for c in findings if c.status == "fail"), findings[0])
         if first.message in told or len(told) == full:
             short.append(_short(first, len(findings), style, told=first.message in told))
             continue
         told.add(first.message)
-        yield from finding_lines(first, report, style, more=[c for c in findings if c is not first])
+        more = [c for c in findings if c is not first]
+        explained = report.looks_like.get((first.trace, first.step))
+        yield from finding_lines(first, report, style, more=more, likeness=explained not in likenesses)
+        likenesses.append(explained)
         if others:
             yield from row("same under", some(others, 6))
         yield ""
@@ -190,9 +194,10 @@ def _advice(profile: ProfileVerdict) -> list[str]:
 def _run(report: Report) -> str:
     own = f", {report.adapter_seconds:.2f} s of it in the adapter" if report.adapter_seconds else ""
     digest = f", digest {report.digest[:12]}" if report.digest else ""
+    seeds = "".join(f", seed {seed} of the {name}" for name, seed in report.seeds.items())
     odd = "" if report.planned == report.reported else f" of {report.planned} planned"
     return (
-        f"contract {report.contract_version}, {report.reported} traces{odd}{digest}, "
+        f"contract {report.contract_version}, {report.reported} traces{odd}{digest}{seeds}, "
         f"{len(report.checks)} checks, {report.seconds:.2f} s{own}"
     )
 
