@@ -211,3 +211,19 @@ def test_an_interrupt_of_the_user_ends_the_driver(adapter, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         live(adapter)
     assert not alive(process)
+
+
+def test_a_child_without_environment_ends_with_the_group():
+    program = (
+        "import subprocess, sys, time\n"
+        "null = subprocess.DEVNULL\n"
+        "nap = subprocess.Popen(['sleep', '60'], env={}, stdin=null, stdout=null)\n"
+        "print(nap.pid, file=sys.stderr, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with pytest.raises(WireError, match="no answer") as caught:
+        live(WireAdapter([sys.executable, "-S", "-E", "-c", program], start_limit=0.5))
+    until = time.monotonic() + 5
+    while alive(int(caught.value.stderr)) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not alive(int(caught.value.stderr))
