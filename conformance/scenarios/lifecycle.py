@@ -8,7 +8,7 @@ import numpy as np
 
 from conformance.adapter import Declaration
 from conformance.scenarios.material import LayerRows, Rows, appended, changed, material
-from conformance.scenarios.storage import CAPACITY, EVIDENCE_FIELDS, trace
+from conformance.scenarios.storage import CAPACITY, EVIDENCE, trace
 from conformance.trace.expect import (
     Apart,
     Array,
@@ -53,7 +53,7 @@ def _reset(cache: str = "main", label: str = "reset") -> Operation:
 def _identical(rows: Rows, requirement: str, other: str) -> tuple[Expectation, ...]:
     fields: tuple[str, ...] = rows.fields
     if "evidence" in rows.declaration.features and isinstance(rows, LayerRows):
-        fields += (*EVIDENCE_FIELDS, "weights", "merged")
+        fields += tuple(EVIDENCE)
     return tuple(Same(requirement, name, other, bound=_loose(rows, name)) for name in fields)
 
 

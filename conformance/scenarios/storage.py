@@ -21,7 +21,18 @@ from conformance.trace.expect import (
 )
 from conformance.trace.model import CacheSpec, Derived, Operation, Source, Trace
 
-EVIDENCE_FIELDS = ("query", "key", "value", "rotated_query", "rotated_key", "heads")
+EVIDENCE = {
+    "query": "AGREE-PROJECTED",
+    "key": "AGREE-PROJECTED",
+    "value": "AGREE-PROJECTED",
+    "rotated_query": "AGREE-ROTATED-QUERY",
+    "rotated_key": "AGREE-ROTATED-KEY",
+    "weights": "AGREE-WEIGHTS",
+    "heads": "AGREE-HEADS",
+    "merged": "AGREE-MERGED",
+}
+"""Under which requirement each field of evidence is filed."""
+
 CAPACITY = 8
 
 
@@ -206,7 +217,7 @@ def _capacity(rows: Rows) -> Trace:
     steps: list[Operation] = []
     for fits, full in (("CAPACITY-FITS", "CAPACITY-FULL"), ("RESET-CAPACITY", "RESET-CAPACITY")):
         for n in range(4):
-            last = (Accepted(fits),) if n == 3 else ()
+            last = (Accepted(fits),) if n == 3 or fits == "RESET-CAPACITY" else ()
             steps.append(
                 appended(
                     rows,
@@ -255,14 +266,9 @@ def unchanged(cache: str) -> Unchanged:
 def _evidence(rows: LayerRows) -> Trace:
     """Every field of `Step` against the exact value."""
     steps = []
-    filed = {
-        "query": "AGREE-PROJECTED", "key": "AGREE-PROJECTED", "value": "AGREE-PROJECTED",
-        "rotated_query": "AGREE-ROTATED-QUERY", "rotated_key": "AGREE-ROTATED-KEY",
-        "weights": "AGREE-WEIGHTS", "heads": "AGREE-HEADS", "merged": "AGREE-MERGED",
-    }  # fmt: skip
     for n in range(4):
-        seen = {name: rows.field(name, n, n + 1) for name in filed}
-        extra = tuple(Close(filed[name], name, value, gate) for name, (value, gate) in seen.items())
+        seen = {name: rows.field(name, n, n + 1) for name in EVIDENCE}
+        extra = tuple(Close(EVIDENCE[name], name, value, gate) for name, (value, gate) in seen.items())
         shapes = {name: value.shape for name, (value, _) in seen.items()}
         steps.append(appended(rows, "main", n, n + 1, extra=(*extra, Shapes("SHAPE-EVIDENCE", shapes))))
     return trace(
@@ -294,9 +300,10 @@ def _own_full_prefix(rows: LayerRows) -> Trace:
             op="full_prefix",
             layer="a",
             inputs={"rows": rows.rows},
-            watch=(),
+            watch=("main",),
             label="own full-prefix pass",
             expect=(
+                Unchanged("main", length="STORE-LENGTH", rows="STORE-EARLIER-ROWS"),
                 Close("AGREE-FULL-PREFIX", "output", value, gate),
                 Custom(
                     "AGREE-FULL-PREFIX",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
+from conformance.adapter import Declaration
+from conformance.scenarios import construction, non_finite
+from conformance.scenarios.material import StoreRows, appended, layer_config, layer_parameters
 from conformance.scenarios.storage import unchanged
 from conformance.search.script import MOST_CACHES, Script
-from conformance.trace.expect import Refused, Same, Unchanged
-from conformance.trace.model import Operation
+from conformance.trace.expect import Custom, Refused, Same, Unchanged
+from conformance.trace.model import Operation, Source, Trace
 from conformance.values import PARAMETERS, LayerConfig
 
 
@@ -289,7 +293,139 @@ class OtherLayer:
         script.refuse(name, script.block(1, 3, 1.0), refusal, layer=other)
 
 
+@dataclass(frozen=True)
+class OtherGeometry:
+    """A layer of another width, head count or key/value head count, with rows that fit it."""
+
+    cache: int
+    which: int
+
+    def write(self, script: Script) -> None:
+        """Geometry comes before identity, and all of it before the capacity."""
+        own = script.setting
+        if script.level != "layer":
+            return
+        choices = [
+            (layer_config(own.heads * 2, own.kv_heads * 2, own.head_width), "cache_model_width_mismatch"),
+        ]
+        if own.head_width % 4 == 0:
+            halved = layer_config(own.heads * 2, own.kv_heads * 2, own.head_width // 2)
+            choices.append((halved, "cache_head_count_mismatch"))
+        if "gqa" in script.declaration.features and own.heads > 1:
+            kv_heads = 1 if own.kv_heads > 1 else own.heads
+            choices.append((layer_config(own.heads, kv_heads, own.head_width), "cache_head_count_mismatch"))
+        config, kind = choices[self.which % len(choices)]
+        name = f"geometry {len(script.steps)}"
+        script.layers[name] = Source(config, layer_parameters(config))
+        rows = np.full((own.lanes, 1, config.model_width), 0.5)
+        refusal = Refused("BIND-MODEL-WIDTH" if "width" in kind else "BIND-HEADS", (kind,))
+        script.refuse(script.name(self.cache), {"rows": rows}, refusal, layer=name)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Two lives of the same rows with a reset between them."""
+
+    cache: int
+    shift: int
+
+    def write(self, script: Script) -> None:
+        """Bit for bit alike."""
+        name = script.name(self.cache)
+        if script.stale(name) is not None:
+            return
+        Reset(self.cache).write(script)
+        labels = []
+        for n in range(2):
+            labels.append(f"step {len(script.steps)}")
+            script.append(name, script.block(1, self.shift + n, 1.0))
+        Reset(self.cache).write(script)
+        for n, label in enumerate(labels):
+            script.append(name, script.block(1, self.shift + n, 1.0))
+            fields = script.rows(script.lives[name].history).fields
+            same = tuple(Same("RESET-REPLAY", part, label, bound=1e-12) for part in fields)
+            script.steps[-1] = replace(script.steps[-1], expect=(*script.steps[-1].expect, *same))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A scenario that needs weights or sizes of its own: overflow in one stage, refusals of construction."""
+
+    number: int
+
+    def write(self, script: Script) -> None:
+        """One of them, whole."""
+        scenes = _scenes(script.declaration)
+        if scenes:
+            script.embed(scenes[self.number % len(scenes)])
+
+
+@lru_cache(maxsize=4)
+def _scenes_of(level: str, features: frozenset[str], capacity: str) -> tuple[Trace, ...]:
+    declaration = Declaration(name="scenes", levels=(level,), features=features, capacity=capacity)  # type: ignore[arg-type]
+    every = (*non_finite.traces(declaration), *construction.traces(declaration))
+    return tuple(t for t in every if not t.optional and t.needs <= features)
+
+
+def _scenes(declaration: Declaration) -> tuple[Trace, ...]:
+    if declaration.dtypes[0] != "float64":
+        return ()
+    return _scenes_of(declaration.levels[0], declaration.features, declaration.capacity)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One stored value row changed from outside, for the length of one append."""
+
+    cache: int
+    shift: int
+
+    def write(self, script: Script) -> None:
+        """The output moves with it; then the row is put back."""
+        name = script.name(self.cache)
+        life, own = script.lives[name], script.setting
+        probed = script.level in ("layer", "attention") and "storage" in script.declaration.features
+        if not probed or life.length < 1 or script.refusal(name, 1) is not None:
+            return
+        start = life.length
+        block = script.block(1, self.shift, 1.0)
+        history = {k: np.concatenate([life.history[k], block[k]], axis=-2) for k in block}
+        rows = script.rows(history)
+        if isinstance(rows, StoreRows):
+            return
+        numbers = np.linspace(3.0, -2.0, own.head_width)
+        lane, head, slot = own.lanes - 1, own.kv_heads - 1, start - 1
+        value, gate = rows.changed_value(start + 1, slot, lane, head, numbers)
+        place = {
+            "buffer": 1, "lane": lane, "head": head, "slot": slot, "kv_heads": own.kv_heads,
+            "capacity": own.capacity,
+        }  # fmt: skip
+        label = f"step {len(script.steps)}"
+        script.steps.append(
+            Operation(
+                op="overwrite_row", target=name, inputs={"numbers": numbers}, arguments=place, label=label
+            )
+        )
+        wanted = {
+            "write": label,
+            "value": value,
+            "bound": gate,
+            "unmoved": rows.field("output", start, start + 1)[0],
+        }
+        moved = Custom("REUSE-STORED-ROW", "moves_as_formula", wanted)
+        last = f"step {len(script.steps)}"
+        script.steps.append(appended(rows, name, start, start + 1, label=last, quiet=True, extra=(moved,)))
+        kept = rows.field("values", 0, start)[0][lane, head, slot]
+        script.steps.append(
+            Operation(
+                op="overwrite_row", target=name, inputs={"numbers": kept}, arguments=place,
+                label=f"step {len(script.steps)}",
+            )
+        )  # fmt: skip
+        life.history, life.last = history, last
+
+
 Command = (
     Append | Fill | Reset | Poison | OverwriteInput | OverwriteSnapshot | Another | Truncate | Fork | Reorder
-    | Update | WrongForm | NotFinite | OtherLayer
+    | Update | WrongForm | NotFinite | OtherLayer | OtherGeometry | Replay | Scene | Probe
 )  # fmt: skip

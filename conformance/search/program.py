@@ -77,6 +77,10 @@ def _command() -> st.SearchStrategy[Command]:
             commands.NotFinite, cache, st.integers(0, 2), st.sampled_from([float("nan"), float("inf")])
         ),
         st.builds(commands.OtherLayer, cache, st.integers(0, 5)),
+        st.builds(commands.OtherGeometry, cache, st.integers(0, 2)),
+        st.builds(commands.Replay, cache, shift),
+        st.builds(commands.Probe, cache, shift),
+        st.builds(commands.Scene, st.integers(0, 63)),
     )
 
 

@@ -21,9 +21,9 @@ from conformance.scenarios.material import (
     layer_parameters,
     row_block,
 )
-from conformance.scenarios.storage import trace, unchanged
-from conformance.trace.expect import Array, Expectation, Length, Refused
-from conformance.trace.model import CacheSpec, Operation, Trace
+from conformance.scenarios.storage import EVIDENCE, trace, unchanged
+from conformance.trace.expect import Array, Close, Expectation, Length, Refused, Same, Shapes, Unchanged
+from conformance.trace.model import CacheSpec, Derived, Operation, Source, Trace
 from conformance.values import PARAMETERS, AttentionConfig, LayerParameters, StoreConfig
 
 MOST_CACHES = 4
@@ -67,6 +67,7 @@ class Script:
     revisions: list[int] = field(default_factory=lambda: [0] * len(PARAMETERS))
     lives: dict[str, Life] = field(default_factory=dict)
     steps: list[Operation] = field(default_factory=list)
+    layers: dict[str, Source | Derived] = field(default_factory=dict)
     opened: dict[str, CacheSpec] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -143,9 +144,34 @@ class Script:
         start = life.length
         axis = 1 if self.level == "layer" else 2
         history = {key: np.concatenate([life.history[key], block[key]], axis=axis) for key in block}
-        step = appended(self.rows(history), name, start, start + count, label=label)
-        self.steps.append(step)
+        rows = self.rows(history)
+        self.steps.append(
+            appended(
+                rows, name, start, start + count, label=label, extra=self.evidence(rows, start, start + count)
+            )
+        )
         life.history, life.last = history, label
+
+    def evidence(self, rows: Rows, start: int, stop: int) -> tuple[Expectation, ...]:
+        """Every field that a step offers, where evidence is declared."""
+        if not isinstance(rows, LayerRows) or "evidence" not in self.declaration.features:
+            return ()
+        seen = {name: rows.field(name, start, stop) for name in EVIDENCE}
+        shapes = Shapes("SHAPE-EVIDENCE", {name: value.shape for name, (value, _) in seen.items()})
+        return (*(Close(EVIDENCE[name], name, *pair) for name, pair in seen.items()), shapes)
+
+    def embed(self, scene: Trace) -> None:
+        """Play a whole scenario with layers and caches of its own."""
+        mark = f"scene {len(self.steps)}"
+        self.layers |= {f"{mark} {name}": source for name, source in scene.layers.items()}
+        for name, spec in scene.caches.items():
+            self.steps.append(
+                Operation(
+                    op="build", target=f"{mark} {name}", layer=f"{mark} {spec.layer}", label=f"{mark} {name}",
+                    arguments={"batch_size": spec.batch_size, "capacity": spec.capacity},
+                )
+            )  # fmt: skip
+        self.steps += [_moved(step, mark) for step in scene.steps]
 
     def refuse(
         self, name: str, inputs: Mapping[str, Array], refusal: Refused, layer: str | None = None
@@ -178,5 +204,24 @@ class Script:
             source = replace(source, parameters=self.first_parameters)
         return trace(
             rows, identifier, "found by search", tuple(self.steps), caches=dict(self.opened),
-            layers={"a": source},
+            layers={"a": source, **self.layers},
         )  # fmt: skip
+
+
+def _moved(step: Operation, mark: str) -> Operation:
+    """A step of a scenario with the names of its layers and caches, and the labels it refers to, marked."""
+    expect: list[Expectation] = []
+    for e in step.expect:
+        if isinstance(e, Unchanged):
+            expect.append(replace(e, cache=f"{mark} {e.cache}"))
+        elif isinstance(e, Same):
+            expect.append(replace(e, other=f"{mark} {e.other}"))
+        else:
+            expect.append(e)
+    return replace(
+        step,
+        target=f"{mark} {step.target}" if step.target else "",
+        layer=f"{mark} {step.layer}" if step.layer else None,
+        label=f"{mark} {step.label}" if step.label else "",
+        expect=tuple(expect),
+    )

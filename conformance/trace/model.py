@@ -6,13 +6,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from numpy.typing import NDArray
+
 from conformance.trace.expect import Array, Expectation
 from conformance.values import AttentionConfig, DecoderConfig, LayerConfig, LayerParameters, StoreConfig
 
 OPERATIONS = (
-    "build", "append", "observe", "reset", "update", "rewire", "poison", "overwrite_input",
-    "overwrite_output", "overwrite_row", "full_prefix", "twin", "truncate", "fork", "reorder", "prefill",
-    "decode", "close", "reopen",
+    "build",
+    "append",
+    "observe",
+    "reset",
+    "update",
+    "rewire",
+    "poison",
+    "overwrite_input",
+    "overwrite_output",
+    "overwrite_row",
+    "full_prefix",
+    "twin",
+    "truncate",
+    "fork",
+    "reorder",
+    "prefill",
+    "decode",
+    "close",
+    "reopen",
 )
 
 
@@ -60,7 +78,7 @@ class Operation:
     op: str
     target: str = ""
     layer: str | None = None
-    inputs: Mapping[str, Array] = field(default_factory=dict)
+    inputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
     expect: tuple[Expectation, ...] = ()
     watch: tuple[str, ...] | None = None
