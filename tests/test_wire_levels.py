@@ -9,15 +9,15 @@ import pytest
 from conformance.adapter import FEATURES
 from conformance.values import AttentionConfig, DecoderConfig, RopeConfig, Step, StoreConfig
 from conformance.wire import isolated
-from tests.zoo.adapters import Everything
-from tests.zoo.exercise import ADAPTERS, CONFIG, parameters
+from tests.zoo.exercise import CONFIG, LEVELS, parameters
+from tests.zoo.levels import Everything
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="drivers need a POSIX system")
 
 
 @pytest.fixture(scope="module", params=["decimal", "bits"])
 def adapter(request):
-    with isolated(f"{ADAPTERS}:everything", numbers=request.param) as everything:
+    with isolated(f"{LEVELS}:everything", numbers=request.param) as everything:
         yield everything
 
 

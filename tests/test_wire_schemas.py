@@ -19,7 +19,8 @@ from conformance.wire.numbers import Numbers
 from conformance.wire.operands import CONFIGS
 from conformance.wire.protocol import REQUESTS
 from conformance.wire.schemas import NAMES, definition_of, schema
-from tests.zoo.adapters import Behaving, Everything
+from tests.zoo.adapters import Behaving
+from tests.zoo.levels import Everything
 
 REGISTRY = referencing.Registry().with_resources(
     (schema(name)["$id"], referencing.Resource.from_contents(schema(name))) for name in NAMES

@@ -8,6 +8,7 @@ from conformance.values import LayerConfig, LayerParameters, RopeConfig
 
 HOSTILE = Path(__file__).with_name("hostile.py")
 ADAPTERS = Path(__file__).with_name("adapters.py")
+LEVELS = Path(__file__).with_name("levels.py")
 CONFIG = LayerConfig(4, 2, 2, 2, RopeConfig(100.0, "adjacent", 8))
 
 
