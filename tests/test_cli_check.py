@@ -9,6 +9,7 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
+from conformance import diagnosis
 from conformance.cli import main
 from conformance.commands import progress
 from conformance.report.json import read_report
@@ -21,6 +22,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(progress, "FIRST_AFTER", 3600.0)
+    monkeypatch.setattr(diagnosis, "explain", lambda *_: ("a known fault",))
 
 
 def check(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -66,6 +68,7 @@ def test_a_broken_cache_is_told_with_requirement_and_step(
     assert told in out
     assert re.search(r"where +\S+, step \d+ \(.+\)", out)
     assert re.search(rf"kv-conformance replay \S+ {SMALL}:{name}\n", out)
+    assert "looks like  a known fault\n" in out
     assert "Traceback" not in out + err
     assert out.splitlines()[-1].startswith("not conformant" if code == 1 else "incomplete")
 

@@ -9,12 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from conformance import Report, conformance
+from conformance import Report, conformance, diagnosis
 from tests.small_layer import Raises, SmallLayer, StuckPosition, factory_raises
 
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def undiagnosed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a failure looks like is of no interest here, and takes time."""
+    monkeypatch.setattr(diagnosis, "explain", lambda *_: ())
 
 
 def test_a_test_of_a_right_cache_runs_and_is_given_the_report() -> None:

@@ -82,6 +82,15 @@ def test_counts_agree_with_what_stands_there() -> None:
     assert document["seeds"] == {"twins": 3}
 
 
+def test_a_likeness_is_written_once_however_many_findings_have_it() -> None:
+    findings = [failed(step=n) for n in range(5)]
+    document = report_document(
+        report(*findings, looks_like={("a/single", n): ("one", "two") for n in range(4)})
+    )
+    assert document["likenesses"] == [["one", "two"]]
+    assert [found["looks_like"] for found in document["findings"]] == [0, 0, 0, 0, None]
+
+
 @pytest.mark.parametrize(
     "spoil",
     [

@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 
 from conformance import adapter as protocols
+from conformance import diagnosis
 from conformance.adapter import FEATURE_METHODS, FEATURES, LEVELS
 from conformance.adapters.naming import resolve
 from conformance.cli import main
 from conformance.commands.new import template
 
 FIRST = {"store": "build_store", "attention": "build_cache", "layer": "build_layer", "decoder": "build_model"}
+
+
+@pytest.fixture(autouse=True)
+def undiagnosed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a scaffold looks like is of no interest here, and takes time."""
+    monkeypatch.setattr(diagnosis, "explain", lambda *_: ())
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ FORMAT_VERSION = "1"
 
 def report_document(report: Report) -> dict[str, Any]:
     """The report as plain values, ready for `json.dumps`."""
+    likenesses = list(dict.fromkeys(report.looks_like.values()))
     body: dict[str, Any] = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -42,7 +43,8 @@ def report_document(report: Report) -> dict[str, Any]:
         "seconds": {"run": report.seconds, "adapter": report.adapter_seconds},
         "verdict": {"text": report.verdict.text, "exit_code": report.verdict.exit_code},
         "profiles": [_profile(profile) for profile in report.verdict.profiles],
-        "findings": [_finding(check, report) for check in report.findings],
+        "likenesses": [list(lines) for lines in likenesses],
+        "findings": [_finding(check, report, likenesses) for check in report.findings],
     }
     plain: dict[str, Any] = _plain(body)
     return {**plain, "footer": _footer(plain, len(report.checks))}
@@ -111,7 +113,8 @@ def _profile(given: ProfileVerdict) -> dict[str, Any]:
     }
 
 
-def _finding(check: Check, report: Report) -> dict[str, Any]:
+def _finding(check: Check, report: Report, likenesses: list[tuple[str, ...]]) -> dict[str, Any]:
+    likeness = report.looks_like.get((check.trace, check.step))
     return {
         "requirement": check.requirement,
         "sentence": sentence(check.requirement),
@@ -122,7 +125,7 @@ def _finding(check: Check, report: Report) -> dict[str, Any]:
         "message": check.message,
         "detail": check.detail,
         "difference": None if check.difference is None else asdict(check.difference),
-        "looks_like": list(report.looks_like.get((check.trace, check.step), ())),
+        "looks_like": None if likeness is None else likenesses.index(likeness),
         "reproduce": reproduce(check.trace, report),
     }
 
