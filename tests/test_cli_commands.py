@@ -96,6 +96,18 @@ def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+def test_a_check_loads_no_tool_of_proof_or_search() -> None:
+    code = """
+        import sys
+        from conformance.cli import main
+        code = main(["check", "--quiet"])
+        loaded = sorted({"mpmath", "hypothesis", "pytest", "onnx", "jsonschema"} & set(sys.modules))
+        sys.exit(f"loaded: {loaded}" if loaded else code)
+    """
+    ended = python("-c", textwrap.dedent(code))
+    assert (ended.returncode, ended.stdout.split(":")[0]) == (0, "conformant"), ended.stderr
+
+
 def test_list_prints_the_whole_contract(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "list")
     assert code == 0

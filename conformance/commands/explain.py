@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
 from conformance.contract import Requirement, requirement
 
 SHOWN = 6
+WATCHED_IN = 12
+"""How many traces are played to see whether a requirement is looked at although they do not name it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,8 +48,10 @@ def _told(entry: Requirement) -> Iterator[tuple[str, str]]:
         yield "judged by" if number == 0 else "", text
     if len(judged) > SHOWN:
         yield "", f"and {len(judged) - SHOWN} more traces"
-    if not judged:
-        yield "judged by", _watched(entry)
+    if _watched(entry, WATCHED_IN if judged else None):
+        yield "" if judged else "judged by", "every call of every trace to which it applies"
+    elif not judged:
+        yield "judged by", "no trace of the embedded implementations"
     if entry.look:
         yield "look at", entry.look
     if entry.example:
@@ -91,17 +96,18 @@ def _judged_by(entry: Requirement) -> list[str]:
     return list(found.values())
 
 
-def _watched(entry: Requirement) -> str:
-    """What to say of a requirement that no trace names: some are looked at whatever a trace expects."""
+def _watched(entry: Requirement, tried: int | None) -> bool:
+    """Whether it is looked at in calls of the first traces that do not name it; None tries them all."""
     from conformance.judge import judge  # noqa: PLC0415
     from conformance.player import play  # noqa: PLC0415
     from conformance.suite import traces  # noqa: PLC0415
 
     for adapter in _embedded(entry):
-        for trace in traces(adapter.declaration):
+        others = (t for t in traces(adapter.declaration) if entry.id not in t.requirements())
+        for trace in itertools.islice(others, tried):
             if any(c.requirement == entry.id for c in judge(play(trace, adapter), adapter.declaration)):
-                return f"every call of every trace to which it applies, the first time in {trace.id}"
-    return "no trace of the embedded implementations"
+                return True
+    return False
 
 
 def _embedded(entry: Requirement) -> Iterator[Any]:
