@@ -40,11 +40,11 @@ def cached_stream_agrees(sight: Sight, wanted: Custom) -> Iterator[Check]:
             yield sight.check(wanted.requirement, "unobserved", f"the step {label!r} was not played")
             return
         parts.append(record.outcome.fields["output"])
-    shapes = {(part.shape[0], part.shape[2]) if part.ndim == 3 else part.shape for part in parts}
-    cached = np.concatenate(parts, axis=1) if shapes == {(seen.shape[0], seen.shape[2])} else None
+    fits = all(part.ndim == 3 and (len(part), part.shape[2]) == (len(seen), seen.shape[2]) for part in parts)
+    cached = np.concatenate(parts, axis=1) if fits else None
     if cached is None or cached.shape[1] > seen.shape[1]:
-        found = [list(part.shape) for part in parts]
-        message = f"the full-prefix pass gave logits {list(seen.shape)}, the cached calls {found}"
+        shapes = [list(part.shape) for part in parts]
+        message = f"the full-prefix pass gave logits {list(seen.shape)}, the cached calls {shapes}"
         yield sight.check(wanted.requirement, "fail", message)
         return
     # A prefill that hands out its last row alone leaves the first rows of the pass without a counterpart.

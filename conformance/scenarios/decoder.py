@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +23,12 @@ from conformance.scenarios.decoder_material import (
     prefilled,
     two_models,
 )
-from conformance.trace.expect import Close, Custom, Refused, Unchanged
+from conformance.trace.expect import Close, Custom, Expectation, Refused, Unchanged
 from conformance.trace.model import CacheSpec, Operation, Trace
 
 FULL_PREFIX = frozenset({"full_prefix"})
 
-OPTIONS = {
+OPTIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "learned": ("DECODE-LEARNED", {"positions": "learned"}),
     "untied": ("DECODE-UNTIED", {"tied": False}),
     "biases": ("DECODE-BIASES", {"biases": True}),
@@ -100,11 +101,11 @@ def _own_pass(rows: DecoderRows, option: str = "") -> Iterator[Trace]:
     for prompt in (3,) if option else (1, 3):
         steps = steps_of(rows, "main", prompt, count)
         cached = {"steps": tuple(step.label for step in steps)}
-        expect = [Custom("DECODE-SELF-AGREEMENT", "cached_stream_agrees", cached)]
+        expect: list[Expectation] = [Custom("DECODE-SELF-AGREEMENT", "cached_stream_agrees", cached)]
         if rows.has_formula:
             value, gate = rows.logits(0, count)
             expect.append(Custom("DECODE-OWN-PASS", "cached_stream_agrees", {**cached, "bound": gate}))
-            expect.append(Close("DECODE-OWN-PASS", "output", value, gate))  # type: ignore[arg-type]
+            expect.append(Close("DECODE-OWN-PASS", "output", value, gate))
         steps.append(
             Operation(
                 op="full_prefix", layer="a", inputs={"tokens": rows.tokens}, watch=(),
@@ -193,9 +194,7 @@ def _options(declaration: Declaration) -> Iterator[Trace]:
             others = decoder_rows(declaration, shift=1, **options)
             steps.append(Operation(op="reset", target="main", label="reset", watch=rows.watch()))
             steps += steps_of(others, "main", 2, 4, filed=filed, name="after the reset")
-        yield decoder_trace(
-            rows, name, f"a decoder with option {name}", steps, optional=True, needs=needs
-        )
+        yield decoder_trace(rows, name, f"a decoder with option {name}", steps, optional=True, needs=needs)
         if name == "learned":
             # A pass that starts at the position of the cached calls is right under rotation alone.
             yield from _own_pass(rows, "-learned")
@@ -205,9 +204,7 @@ def _chunks(rows: DecoderRows) -> Iterator[Trace]:
     for sizes in partitions(rows.tokens.shape[1]):
         steps, start = [], 0
         for size in sizes:
-            steps.append(
-                prefilled(rows, "main", start, start + size, filed=Filing.all("DECODE-CHUNKS"))
-            )
+            steps.append(prefilled(rows, "main", start, start + size, filed=Filing.all("DECODE-CHUNKS")))
             start += size
         name = "-".join(map(str, sizes))
         made = decoder_trace(rows, f"chunks-{name}", f"six tokens in prompts of {name}", steps)

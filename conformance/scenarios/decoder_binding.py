@@ -68,11 +68,11 @@ def _locked(rows: DecoderRows) -> Trace:
     )
     steps: list[Operation] = []
     for number, name in enumerate(SOME):
-        refused = (Refused("DECODE-REFUSE-LOCKED", ("parameters_locked",)), *kept)
+        refused: tuple[Expectation, ...] = (Refused("DECODE-REFUSE-LOCKED", ("parameters_locked",)), *kept)
         steps.append(update(name, changed[name], f"update of {name} at {number}", refused, rows.watch()))
         for session in ("twin", "main"):
             label = f"{session} at {number}"
-            extra = ()
+            extra: tuple[Expectation, ...] = ()
             if session == "main":
                 extra = like(rows, "DECODE-REFUSE-LOCKED", "main", "twin", f"twin at {number}")
             steps.append(

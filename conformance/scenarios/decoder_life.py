@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from conformance.scenarios.decoder_material import (
     CAPACITY,
@@ -24,7 +25,8 @@ def traces(rows: DecoderRows) -> Iterator[Trace]:
     """Traces of one decoder; those that need no formula are all that a decoder of its own is asked."""
     others = rows.with_tokens(decoder_rows(rows.declaration, shift=2).tokens)
     yield _new(rows)
-    yield _replay(rows)
+    yield _replay(rows, 3)
+    yield _replay(rows, 1)
     yield _other_tokens(rows, others)
     yield _lanes(decoder_rows(rows.declaration, lanes=3))
     yield _sessions(rows, others)
@@ -41,12 +43,8 @@ def reset(rows: DecoderRows, session: str = "main", label: str = "reset") -> Ope
     for name in rows.watch(session):
         expect.append(Length("DECODE-RESET-LENGTH", 0, name))
         if rows.has_formula:
-            expect.append(
-                Unchanged(name, storage="DECODE-RESET-STORAGE", addresses="DECODE-RESET-STORAGE")
-            )
-    return Operation(
-        op="reset", target=session, label=label, watch=rows.watch(session), expect=tuple(expect)
-    )
+            expect.append(Unchanged(name, storage="DECODE-RESET-STORAGE", addresses="DECODE-RESET-STORAGE"))
+    return Operation(op="reset", target=session, label=label, watch=rows.watch(session), expect=tuple(expect))
 
 
 def _new(rows: DecoderRows) -> Trace:
@@ -59,13 +57,14 @@ def _new(rows: DecoderRows) -> Trace:
     return decoder_trace(rows, "new", "what a new session looks like", [seen])
 
 
-def _replay(rows: DecoderRows) -> Trace:
-    steps = [prefilled(rows, "main", 0, 3, label="prompt")]
-    steps += [decoded(rows, "main", t, label=f"token {t}") for t in (3, 4)]
+def _replay(rows: DecoderRows, prompt: int) -> Trace:
+    """A prompt of one token too: a wrong position there is a wrong number, and no mask of a wrong shape."""
+    steps = [prefilled(rows, "main", 0, prompt, label="prompt")]
+    steps += [decoded(rows, "main", t, label=f"token {t}") for t in range(prompt, prompt + 2)]
     steps.append(reset(rows))
     steps.append(
         prefilled(
-            rows, "main", 0, 3, label="prompt again",
+            rows, "main", 0, prompt, label="prompt again",
             extra=like(rows, "DECODE-RESET-REPLAY", "main", "main", "prompt"),
         )
     )  # fmt: skip
@@ -74,15 +73,15 @@ def _replay(rows: DecoderRows) -> Trace:
             rows, "main", t, label=f"token {t} again",
             extra=like(rows, "DECODE-RESET-REPLAY", "main", "main", f"token {t}"),
         )
-        for t in (3, 4)
+        for t in range(prompt, prompt + 2)
     ]  # fmt: skip
     steps += [reset(rows, label="second reset"), reset(rows, label="third reset")]
-    return decoder_trace(rows, "reset-replay", "the same tokens after a reset", steps)
+    return decoder_trace(rows, f"reset-replay-{prompt}", "the same tokens after a reset", steps)
 
 
 def _other_tokens(rows: DecoderRows, others: DecoderRows) -> Trace:
     """A long history, a reset, and a shorter one of other tokens, beside a session that never held any."""
-    steps = [prefilled(rows, "main", 0, 4), decoded(rows, "main", 4), decoded(rows, "main", 5), reset(rows)]
+    steps = [prefilled(rows, "main", 0, 2), *(decoded(rows, "main", t) for t in range(2, 6)), reset(rows)]
     steps.append(prefilled(others, "fresh", 0, 2, label="fresh, prompt"))
     steps.append(
         prefilled(
@@ -125,7 +124,7 @@ def _lanes(rows: DecoderRows) -> Trace:
     changed = rows.with_tokens(other)
 
     def as_main(label: str, start: int, stop: int, lanes: tuple[int, ...], own: tuple[int, ...]) -> Custom:
-        given = {"other": label, "lanes": lanes, "own": own}
+        given: dict[str, Any] = {"other": label, "lanes": lanes, "own": own}
         if rows.has_formula:
             first = stop - 1 if rows.declaration.prefill_logits == "last" else start
             given["bound"] = 2.0 * rows.logits(first, stop)[1][list(own) if len(own) == 3 else slice(None)]
@@ -196,9 +195,7 @@ def _tokens(rows: DecoderRows) -> Trace:
                 label=f"the caller writes over the array of the {name}", expect=untouched,
             )
         )  # fmt: skip
-    return decoder_trace(
-        rows, "tokens", "the caller's arrays of tokens", steps, **two_models(rows)
-    )
+    return decoder_trace(rows, "tokens", "the caller's arrays of tokens", steps, **two_models(rows))
 
 
 def counted(rows: DecoderRows, calls: list[tuple[int, int]]) -> dict[str, int]:
