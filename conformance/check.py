@@ -101,7 +101,7 @@ def _likeness(observed: list[Observed], declaration: Declaration) -> dict[tuple[
 
 def made(adapter: Any) -> Any:
     """An adapter object from an adapter or from a factory without arguments. Raises AdapterError."""
-    if hasattr(adapter, "declaration") and not isinstance(adapter, type):
+    if not isinstance(adapter, type) and hasattr(adapter, "declaration"):
         return adapter
     if not callable(adapter):
         raise AdapterError(
@@ -127,9 +127,11 @@ def declared(implementation: Any) -> Declaration:
 
 
 def _name_of(adapter: Any) -> str:
-    if hasattr(adapter, "declaration") and not isinstance(adapter, type):
-        return str(getattr(adapter.declaration, "name", type(adapter).__name__))
-    return f"{getattr(adapter, '__module__', '?')}:{getattr(adapter, '__qualname__', repr(adapter))}"
+    """How a report names what it was given, without asking a program at the end of a pipe anything."""
+    if isinstance(adapter, type) or not hasattr(type(adapter), "append"):
+        return f"{getattr(adapter, '__module__', '?')}:{getattr(adapter, '__qualname__', repr(adapter))}"
+    own = vars(adapter).get("declaration")
+    return own.name if isinstance(own, Declaration) else type(adapter).__name__
 
 
 def _profiles(profile: str | Sequence[str] | None, declaration: Declaration, name: str) -> tuple[str, ...]:

@@ -132,10 +132,10 @@ class ExactLayerAdapter:
         return Step(
             output=stages["output"],
             query=stages["query"],
-            key=stages["key"][:, :, start:],
-            value=stages["value"][:, :, start:],
+            key=stages["key"][:, :, start:].copy(),
+            value=stages["value"][:, :, start:].copy(),
             rotated_query=stages["rotated_query"],
-            rotated_key=stages["rotated_key"][:, :, start:],
+            rotated_key=stages["rotated_key"][:, :, start:].copy(),
             weights=stages["weights"],
             heads=stages["heads"],
             merged=stages["merged"],

@@ -22,7 +22,8 @@ REQUIREMENTS = (
     ),
     Requirement(
         id="AGREE-TWIN",
-        sentence="Exact relatives of the golden traces, drawn from a printed seed (powers of two, a common sign, "
+        sentence="Exact relatives of the golden traces, drawn from a printed seed (powers of two, a common "
+        "sign, "
         "lanes and heads in another order), MUST agree as the golden traces do.",
         levels=("layer",),
         profiles=BOTH,

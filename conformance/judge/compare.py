@@ -15,6 +15,7 @@ AXES = {
     "logits": ("lane", "position", None),
     "weights": ("lane", "head", "position", None),
 }
+Wide = NDArray[np.float64]
 FOUR = ("lane", "head", "position", None)
 
 
@@ -30,16 +31,13 @@ def worst(
 
     A number that is not finite where a finite one is expected uses an infinite share.
     """
-    seen, wanted = _wide(observed), _wide(expected)
-    limit = np.broadcast_to(np.asarray(bound, dtype=np.float64), wanted.shape)
+    seen, wanted, limit = _wide(observed), _wide(expected), _wide(np.asarray(bound))
     with np.errstate(all="ignore"):
         gap = np.abs(seen - wanted)
-        gap = np.where(np.isnan(gap), np.where(_both_nan(seen, wanted), 0.0, np.inf), gap)
-        gap = np.where(seen == wanted, 0.0, gap)
-        share = np.where(
-            gap == 0.0, 0.0, np.where(limit > 0.0, gap / np.where(limit > 0.0, limit, 1.0), np.inf)
-        )
-    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(share)), share.shape))
+        share = gap / limit
+        if not np.isfinite(share.max()):
+            gap, share = _shares(seen, wanted, gap, limit)
+    index = tuple(int(i) for i in np.unravel_index(int(share.argmax()), share.shape))
     value, shown = float(wanted[index]), float(seen[index])
     spacing = float(np.spacing(abs(value))) if np.isfinite(value) else float("nan")
     return Difference(
@@ -48,14 +46,22 @@ def worst(
         expected=value,
         observed=shown,
         difference=float(gap[index]),
-        bound=float(limit[index]),
+        bound=float(limit[index] if limit.shape == gap.shape else np.broadcast_to(limit, gap.shape)[index]),
         share=float(share[index]),
         ulps=float(gap[index]) / spacing if spacing else float("inf"),
         **_place(field, index, first_row),
     )
 
 
-def _wide(given: NDArray[Any]) -> NDArray[np.float64]:
+def _shares(seen: Wide, wanted: Wide, gap: Wide, limit: Wide) -> tuple[Wide, Wide]:
+    """Gap and share where bounds of 0 or numbers that are not finite take part."""
+    gap = np.where(np.isnan(gap), np.where(_both_nan(seen, wanted), 0.0, np.inf), gap)
+    gap = np.where(seen == wanted, 0.0, gap)
+    used = np.where(limit > 0.0, gap / np.where(limit > 0.0, limit, 1.0), np.inf)
+    return gap, np.where(gap == 0.0, 0.0, used)
+
+
+def _wide(given: NDArray[Any]) -> Wide:
     return np.asarray(given, dtype=np.float64)
 
 

@@ -31,7 +31,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Check:
-    """One look at one step under one requirement."""
+    """One look at one step under one requirement. kind: how it looked, given where it did not pass."""
 
     requirement: str
     status: Status
@@ -41,6 +41,7 @@ class Check:
     message: str = ""
     difference: Difference | None = None
     detail: str = ""
+    kind: str = ""
 
     @property
     def share(self) -> float:

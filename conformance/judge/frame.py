@@ -94,7 +94,7 @@ def _row_bits(sight: Sight, outcome: Returned, before: CacheView, after: CacheVi
             yield sight.check("STORE-ROW-BITS", "unobserved", f"{name} or their candidates cannot be read")
             continue
         stored = now[..., before.length : after.length, :] if now.ndim >= 2 else now
-        wanted = np.asarray(candidate, dtype=stored.dtype)
+        stored, wanted = _as_declared(stored, candidate, precision.storage)
         if compare.same_bits(stored, wanted):
             yield sight.check("STORE-ROW-BITS", "pass")
         elif stored.shape != wanted.shape:
@@ -108,6 +108,16 @@ def _row_bits(sight: Sight, outcome: Returned, before: CacheView, after: CacheVi
             yield sight.check(
                 "STORE-ROW-BITS", "fail", f"the stored {name} are not the candidate rows", difference=found
             )
+
+
+def _as_declared(
+    stored: NDArray[Any], candidate: NDArray[Any], declared: str
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Stored rows and candidates in one dtype; a candidate is rounded to the declared one and no further."""
+    if stored.dtype.kind != "f" or declared == "bfloat16":
+        return stored, np.asarray(candidate, dtype=stored.dtype)
+    wide = np.promote_types(stored.dtype, declared)
+    return stored.astype(wide), np.asarray(candidate).astype(declared).astype(wide)
 
 
 def _addresses(sight: Sight, before: CacheView, after: CacheView) -> Iterator[Check]:

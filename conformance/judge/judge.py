@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from conformance.adapter import Declaration
@@ -10,6 +11,7 @@ from conformance.contract.fields import at_level
 from conformance.judge import frame, rules
 from conformance.judge.custom import RULES
 from conformance.judge.findings import Check, Status
+from conformance.judge.kinds import ASTRAY, FRAME, kind_of
 from conformance.judge.rules import Sight
 from conformance.player.records import Errored, Playthrough, RefusedCall
 from conformance.trace.expect import (
@@ -53,13 +55,25 @@ def judge(playthrough: Playthrough, declaration: Declaration) -> list[Check]:
     checks: list[Check] = []
     for record in playthrough.records:
         sight = Sight(playthrough, record, declaration)
-        checks += _astray(sight) or list(_step(sight))
+        astray = [_told(check, ASTRAY) for check in _astray(sight)]
+        checks += astray or list(_step(sight))
     return checks
+
+
+def _told(check: Check, kind: str) -> Check:
+    """The check with its kind, if it found something."""
+    return replace(check, kind=kind) if check.status in ("fail", "error") else check
 
 
 def _step(sight: Sight) -> Iterator[Check]:
     for expectation in sight.record.operation.expect:
-        yield from _expectation(sight, expectation)
+        for check in _expectation(sight, expectation):
+            yield check if check.status == "pass" else _told(check, kind_of(expectation))
+    for check in _frame(sight):
+        yield check if check.status == "pass" else _told(check, FRAME)
+
+
+def _frame(sight: Sight) -> Iterator[Check]:
     if sight.record.operation.op == "append":
         yield from frame.appended(sight)
     elif sight.record.operation.op in ("prefill", "decode"):

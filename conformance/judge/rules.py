@@ -14,7 +14,15 @@ from conformance.adapter import Declaration
 from conformance.contract.fields import at_level
 from conformance.judge import compare
 from conformance.judge.findings import Check, Difference, Status
-from conformance.player.records import CacheView, Errored, Playthrough, RefusedCall, Returned, StepRecord
+from conformance.player.records import (
+    Buffer,
+    CacheView,
+    Errored,
+    Playthrough,
+    RefusedCall,
+    Returned,
+    StepRecord,
+)
 from conformance.trace.expect import (
     Accepted,
     Apart,
@@ -85,6 +93,8 @@ class Sight:
         """What to say of a field that is not there: a broken claim, or simply not to be seen."""
         if name.partition(":")[0] in ("keys", "values"):
             return self.check(requirement, "unobserved", f"{name} cannot be read")
+        if name != "output" and not name.startswith("snapshot") and not self.shows_evidence:
+            return self.check(requirement, "unobserved", f"{name} is not shown: evidence is not declared")
         if name.startswith("snapshot"):
             return self.check(
                 requirement, "error", "the feature snapshot is declared, but nothing was handed out"
@@ -92,6 +102,11 @@ class Sight:
         return self.check(
             requirement, "error", f"evidence is declared, but the step carries no {name}; set Step.{name}"
         )
+
+    @property
+    def shows_evidence(self) -> bool:
+        """Whether the declaration promises the fields of a step."""
+        return "evidence" in self.declaration.features
 
 
 def close(sight: Sight, wanted: Close) -> Iterator[Check]:
@@ -139,7 +154,7 @@ def same(sight: Sight, wanted: Same) -> Iterator[Check]:
     seen = sight.field(name)
     other = Sight(sight.playthrough, earlier, sight.declaration).field(other_name or name)
     if seen is None or other is None:
-        if name in ("output", "keys", "values") or "evidence" not in sight.declaration.features:
+        if name in ("output", "keys", "values") or not sight.shows_evidence:
             yield sight.check(wanted.requirement, "unobserved", f"{name} cannot be read")
         else:
             yield sight.missing(wanted.requirement, name)
@@ -350,19 +365,21 @@ def _storage_kept(sight: Sight, wanted: Unchanged, before: CacheView, after: Cac
             yield _bytes_kept(sight, wanted.storage, number, was, now)
 
 
-def _bytes_kept(sight: Sight, requirement: str, number: int, was: Any, now: Any) -> Check:
-    if was.digest == now.digest:
+def _bytes_kept(sight: Sight, requirement: str, number: int, was: Buffer, now: Buffer) -> Check:
+    left, right = _bytes_of(was), _bytes_of(now)
+    if left == right:
         return sight.check(requirement, "pass")
     where = ""
     if was.data is not None and now.data is not None and was.data.shape == now.data.shape:
-        flat = np.flatnonzero(
-            (
-                np.ascontiguousarray(was.data).view(np.uint8) != np.ascontiguousarray(now.data).view(np.uint8)
-            ).ravel()
-        )
-        element = int(flat[0]) // was.data.itemsize
+        pairs = enumerate(zip(left, right, strict=False))
+        element = next(at for at, (old, new) in pairs if old != new) // was.data.itemsize
         where = f", first at element {[int(i) for i in np.unravel_index(element, was.data.shape)]}"
     return sight.check(requirement, "fail", f"bytes of buffer {number} were changed{where}")
+
+
+def _bytes_of(entry: Buffer) -> bytes | str:
+    """The stored bytes, or their digest where a driver keeps them to itself."""
+    return entry.digest or b"" if entry.data is None else entry.data.tobytes()
 
 
 def inputs_kept(sight: Sight, wanted: InputsKept) -> Iterator[Check]:

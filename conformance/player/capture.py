@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conformance.errors import AdapterError
-from conformance.player.records import Buffer, CacheView, Returned, digest
+from conformance.player.records import Buffer, CacheView, Returned
 from conformance.values import STEP_ARRAYS, Observation, Step, Work
 
 
@@ -54,6 +54,8 @@ def _describe(given: Any) -> str:
 
 def memory(given: Any) -> tuple[int, int] | None:
     """First address and number of bytes of the memory that an array spans, None where unknown."""
+    if isinstance(given, np.ndarray) and given.flags.forc:
+        return int(given.__array_interface__["data"][0]), given.nbytes
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(given, torch.Tensor):
         storage = given.untyped_storage()
@@ -76,7 +78,7 @@ def buffer(given: Any) -> Buffer:
     data = copy(given, "an entry of storage")
     place = memory(given)
     address = place[0] if place is not None else id(given)
-    return Buffer(address, digest(data), int(data.size), int(data.nbytes), data)
+    return Buffer(address, None, data.size, data.nbytes, data)
 
 
 def count(given: Any, what: str) -> int:

@@ -26,7 +26,15 @@ _interrupted = threading.Event()
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Tell a user's Ctrl-C from a KeyboardInterrupt that an implementation raises of its own."""
+    """Around calls of foreign code: quiet, and a user's Ctrl-C told from a KeyboardInterrupt of its own."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with _interrupts_told():
+            yield
+
+
+@contextmanager
+def _interrupts_told() -> Iterator[None]:
     outside = threading.current_thread() is not threading.main_thread()
     if outside or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -47,9 +55,7 @@ def interruptible() -> Iterator[None]:
 def call(declaration: Declaration, work: Callable[[], Value]) -> Value | RefusedCall | Errored:
     """The value of `work()`, or the record of what it raised: nothing escapes but a user's own Ctrl-C."""
     try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return work()
+        return work()
     except Rejected as refusal:
         carried = {name: v for name in CARRIED if (v := getattr(refusal, name)) is not None}
         return RefusedCall(refusal.kind, refusal.message, carried)

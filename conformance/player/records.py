@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from conformance.trace.model import Operation, Trace
@@ -18,11 +17,11 @@ class Buffer:
     """One physical allocation: where it is and what it holds.
 
     address is a number, or the text that a driver at the end of a pipe gives. data is a copy of the whole
-    buffer, or None where only `digest` is known; digest is of the bytes. elements counts numbers.
+    buffer, or None where a driver gave only `digest`, that of its bytes. elements counts numbers.
     """
 
     address: int | str
-    digest: bytes | str
+    digest: bytes | str | None
     elements: int
     nbytes: int
     data: NDArray[Any] | None = None
@@ -100,10 +99,3 @@ class Playthrough:
     def labelled(self, name: str) -> StepRecord | None:
         """The step with that label, if it was played."""
         return next((r for r in self.records if r.operation.label == name), None)
-
-
-def digest(data: NDArray[Any]) -> bytes:
-    """The bytes of an array in row-major order: equal digests are equal bits."""
-    import hashlib  # noqa: PLC0415 - used for large buffers only
-
-    return hashlib.blake2b(np.ascontiguousarray(data).tobytes(), digest_size=16).digest()

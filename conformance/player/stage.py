@@ -196,8 +196,8 @@ def _overwrite_row(stage: Stage, operation: Operation, inputs: Mapping[str, NDAr
         if own is None:
             return None
         flat = ((lane * wanted["kv_heads"] + head) * wanted["capacity"] + slot) * numbers.size
-        own(standing.handle, wanted["buffer"], flat, numbers)
-        return {"written": numbers}
+        written = own(standing.handle, wanted["buffer"], flat, numbers)
+        return None if written is False else {"written": numbers}
     seen = capture.array(target, "an entry of storage")
     if not seen.flags.writeable or seen.ndim != 4:
         return None
