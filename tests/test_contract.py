@@ -18,7 +18,7 @@ TESTS = Path(__file__).parent
 TESTABLE = [entry for entry in all_requirements() if not entry.untestable]
 BY_JUDGE = {"STORE-EARLIER-ROWS", "STORE-LATER-SLOTS", "STORE-ROW-BITS", "STORE-ROW-MAJOR", "STORE-ADDRESSES"}
 """Filed by the judge for every append, so that no trace has to name them."""
-BY_DETAIL = {"REJECT-DETAILS"}
+BY_DETAIL = {"REJECT-DETAILS", "DECODE-REFUSE-DETAILS"}
 """Filed beside a refusal for what it carries."""
 
 
