@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fractions import Fraction
 from typing import Any
 
@@ -48,17 +48,27 @@ def chapter_38_document(given: Parsed, proof: str) -> tuple[Tree, int]:
         "source": {"document": "a course on language models, chapter 38, which its chapter 37 names as next"},
         "inputs": {
             "x": array((1, len(FIRST)), [map(str, FIRST)]), "z": array((1, len(SECOND)), [map(str, SECOND)]),
+            "unknown": array((1, 1), [[str(CONFIG.vocabulary)]]),
         },
         "layers": {
             "main": {
                 "config": _strings(asdict(CONFIG)),
                 "parameters": {name: input_array(rows) for name, rows in parameters.items()},
-            }
+            },
+            **_other_models(),
         },
-        "caches": {"main": cache("main", capacity="4")},
+        "caches": {
+            "main": cache("main", capacity="4"),
+            **{f"of-{rows}": cache("main", capacity=str(rows)) for rows in (2, 3)},
+        },
         "sequences": sequences,
         "bound": published["tolerance"],
-        "schedules": {"single": list(_life(2, 1))},
+        "schedules": {
+            "prompt": list(_life(2, 1)),
+            "single": list(_life(1, 2)),
+            "rejections": list(_rejections()),
+            "reopened": list(_reopened()),
+        },
         "provenance": {**provenance, "generator": "parameters as published, in shortest decimals of float64"},
         "published": published,
     }, count
@@ -85,20 +95,87 @@ def _arrays(tokens: int, found: Proved) -> Tree:
 
 
 def _life(prompt: int, other: int) -> Iterator[Tree]:
-    """Prefill and decode with both caches looked at, reset, replay, reset, and another prompt."""
-    reset: Tree = {"op": "reset", "cache": "main"}
+    """Prefill and decodes with both caches looked at, reset, replay, reset, and another prompt."""
+    rest = range(prompt, len(FIRST))
     yield {**_call("prefill", "first", 0, prompt), "label": "prompt"}
     yield from _observed("first", prompt)
-    yield {**_call("decode", "first", prompt, prompt + 1), "label": "decoded"}
-    yield from _observed("first", prompt + 1)
-    yield reset
+    for t in rest:
+        yield {**_call("decode", "first", t, t + 1), "label": f"decoded-{t}"}
+        yield from _observed("first", t + 1)
+    yield from _reset()
     yield {**_call("prefill", "first", 0, prompt), "replays": "prompt"}
-    yield {**_call("decode", "first", prompt, prompt + 1), "replays": "decoded"}
-    yield reset
+    for t in rest:
+        yield {**_call("decode", "first", t, t + 1), "replays": f"decoded-{t}"}
+    yield from _reset()
     yield _call("prefill", "second", 0, other)
     for t in range(other, len(SECOND)):
         yield _call("decode", "second", t, t + 1)
         yield from _observed("second", t + 1)
+
+
+def _reset() -> Iterator[Tree]:
+    """A reset, after which every layer is empty and where it was."""
+    yield {"op": "reset", "cache": "main", "expect": {"length": "0", "storage": "same"}}
+    for i in range(CONFIG.layers):
+        yield {
+            "op": "observe", "cache": "main", "layer": str(i), "expect": {"length": "0"},
+            "requirement": "DECODE-RESET-LENGTH",
+        }
+
+
+def _other_models() -> Tree:
+    """Models that the caches of `main` are not bound to, though they have its numbers."""
+    rope = replace(CONFIG.layer.rope, base=200.0)
+    changed = replace(CONFIG, layer=replace(CONFIG.layer, rope=rope))
+    return {
+        "rebuilt": {"from": "main", "fresh": "token_embedding.weight blocks.1.ffn.down.weight"},
+        "changed": {"from": "main", "config": _strings(asdict(changed))},
+    }
+
+
+def _rejections() -> Iterator[Tree]:
+    """The refused calls of the chapter and those of the same kind, every layer as it was, and lawful ones."""
+    yield _refused("decode_before_prefill", "decode", "main", "first[0:1]", "prefill_required")
+    yield {
+        "op": "prefill", "cache": "main", "inputs": {"tokens": "unknown"}, "label": "unknown_token",
+        "rejected": {"kind": "token_out_of_vocabulary"}, "unchanged": _layers("main"),
+    }
+    yield {**_call("prefill", "first", 0, 2), "label": "prompt"}
+    yield _refused("prefill_nonempty", "prefill", "main", "first[0:2]", "prefill_not_empty")
+    yield _call("decode", "first", 2, 3)
+    yield {**_call("prefill", "first", 0, 2), "cache": "of-3"}
+    yield {**_call("decode", "first", 2, 3), "cache": "of-3"}
+    yield _refused("overflow", "decode", "of-3", "first[0:1]", "full")
+    yield _refused("long_prompt", "prefill", "of-2", "first[0:3]", "prompt_exceeds_capacity")
+    yield {**_call("prefill", "first", 0, 2), "cache": "of-2"}
+
+
+def _refused(label: str, op: str, name: str, sequence: str, kind: str) -> Tree:
+    return {
+        "op": op, "cache": name, "sequence": sequence, "label": label, "rejected": {"kind": kind},
+        "unchanged": _layers(name),
+    }
+
+
+def _layers(name: str) -> str:
+    return " ".join(f"{name}/{i}" for i in range(CONFIG.layers))
+
+
+def _reopened() -> Iterator[Tree]:
+    """The caches of a closed session refused to other models, and taken up again by their own."""
+    yield _call("prefill", "first", 0, 2)
+    yield {"op": "close", "cache": "main"}
+    for label, model, kind in (
+        ("rebuilt_model", "rebuilt", "model_mismatch"),
+        ("changed_config", "changed", "configuration_mismatch"),
+    ):
+        yield {
+            "op": "reopen", "cache": "main", "layer": model, "label": label, "rejected": {"kind": kind},
+            "unchanged": _layers("main"),
+        }
+    yield {"op": "reopen", "cache": "main", "layer": "main"}
+    yield _call("decode", "first", 2, 3)
+    yield from _observed("first", 3)
 
 
 def _call(op: str, sequence: str, start: int, stop: int) -> Tree:
