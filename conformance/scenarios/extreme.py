@@ -30,3 +30,9 @@ def traces(declaration: Declaration) -> Iterator[Trace]:
     rows = AttentionRows(declaration, AttentionConfig(2, 2, 4, 4), query, key, value)
     steps = tuple(appended(rows, "main", n, n + 1) for n in range(6))
     yield trace(rows, "extreme-scores", "scores of thousands", steps)
+    chunks = tuple(
+        appended(rows, "main", start, stop, output="CHUNK-AGREE") for start, stop in ((0, 1), (1, 3), (3, 6))
+    )
+    yield trace(
+        rows, "extreme-scores-chunks", "scores of thousands, in chunks", chunks, needs=frozenset({"chunks"})
+    )

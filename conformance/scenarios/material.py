@@ -288,9 +288,8 @@ def material(declaration: Declaration, *, lanes: int = 2, rows: int = 6, shift: 
         return layer
     made = layer.expected
     attention = AttentionConfig(config.heads, config.kv_heads, config.head_width, config.head_width)
-    return AttentionRows(
-        declaration, attention, _eighths(made.rotated_query), _eighths(made.rotated_key), made.value
-    )
+    query, key = (_fitting(part, declaration) for part in (made.rotated_query, made.rotated_key))
+    return AttentionRows(declaration, attention, query, key, made.value)
 
 
 def store_rows(
@@ -302,9 +301,10 @@ def store_rows(
     return StoreRows(declaration, StoreConfig(layers, 3, 5, 4), keys, values)
 
 
-def _eighths(given: NDArray[Any]) -> Array:
-    """Rounded to 1/64, so that the rows are exact in narrow dtypes too."""
-    return np.asarray(np.round(given * 64.0) / 64.0, dtype=np.float64)
+def _fitting(given: NDArray[Any], declaration: Declaration) -> Array:
+    """Rounded to 1/64, which narrow dtypes hold exactly; in float64 every bit is used."""
+    exact = declaration.dtypes[0] == "float64"
+    return given if exact else np.asarray(np.round(given * 64.0) / 64.0, dtype=np.float64)
 
 
 def appended(
