@@ -38,6 +38,7 @@ class OpenLayerAdapter:
     one_row = False
     storage_dtype: Any = np.float64
     checks: tuple[Any, ...] = CHECKS
+    dropped: tuple[str, ...] = ()
     finite_stages: tuple[str, ...] = STAGES
     precision = Precision()
     deterministic = True
@@ -88,12 +89,21 @@ class OpenLayerAdapter:
     # -- one append -------------------------------------------------------------------------------------
 
     def append(self, layer: OpenLayer, cache: OpenCache, rows: Array) -> Step:
+        """Append rows [B,T,D]."""
+        return self.perform(layer, cache, rows)
+
+    def perform(self, layer: OpenLayer, cache: OpenCache, rows: Array) -> Step:
         """Check, compute, commit."""
-        for check in self.checks:
-            check(self, layer, cache, rows)
+        self.admit(layer, cache, rows)
         work = self.compute(layer, cache, rows)
         self.commit(work)
         return self.step(work)
+
+    def admit(self, layer: OpenLayer, cache: OpenCache, rows: Array) -> None:
+        """The checks of the call, in order, but for the `dropped` ones."""
+        for check in self.checks:
+            if check.__name__ not in self.dropped:
+                check(self, layer, cache, rows)
 
     def compute(self, layer: OpenLayer, cache: OpenCache, rows: Array) -> Work:
         """Everything but the write, stage by stage, each checked before the next."""
@@ -111,10 +121,9 @@ class OpenLayerAdapter:
     def check_finite(self, stage: str, work: Work) -> None:
         """Refuse the first number of a stage that is not finite."""
         seen = work.stages[stage]
-        if stage == "scores":
-            seen = np.where(self.visible(work), seen, 0.0)
-        bad = np.flatnonzero(~np.isfinite(seen))
-        if bad.size:
+        if np.isfinite(seen).all():
+            return
+        if stage != "scores" or not np.isfinite(np.where(self.visible(work), seen, 0.0)).all():
             raise Rejected("non_finite", f"{stage} is not finite", stage=stage)
 
     def project(self, work: Work, name: str) -> Array:
@@ -227,10 +236,19 @@ class OpenLayerAdapter:
         row, column = np.arange(work.count)[:, None], np.arange(work.stages["scores"].shape[-1])
         return column <= row + work.start
 
+    def masked(self, work: Work) -> Array:
+        """Scores, minus infinity where a query may not see."""
+        return np.where(self.visible(work), work.stages["scores"], -np.inf)
+
+    def exponentials(self, work: Work) -> Array:
+        """Before they are normalised: 1 at the largest score of a query."""
+        masked = self.masked(work)
+        grown: Array = np.exp(masked - masked.max(axis=-1, keepdims=True))
+        return grown
+
     def weights(self, work: Work) -> Array:
         """Softmax over the visible rows."""
-        masked = np.where(self.visible(work), work.stages["scores"], -np.inf)
-        grown = np.exp(masked - masked.max(axis=-1, keepdims=True))
+        grown = self.exponentials(work)
         return grown / grown.sum(axis=-1, keepdims=True)
 
     def heads(self, work: Work) -> Array:

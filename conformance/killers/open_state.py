@@ -23,10 +23,11 @@ class Node:
 
 @dataclass(eq=False)
 class OpenLayer:
-    """A layer: configuration and four nodes by name."""
+    """A layer: configuration and four nodes by name. `notes` are for faults; the clean layer has none."""
 
     config: LayerConfig
     nodes: dict[str, Node]
+    notes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
