@@ -1,1 +1,28 @@
 """Deliberately faulty implementations: proof that the kit sees, and the memory behind "looks like"."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conformance.killers.model import Killer
+
+FAMILIES = (
+    "positions", "rotation", "scores", "masks", "heads", "weights", "storage", "layout", "lifecycle",
+    "isolation", "binding", "refusals", "non_finite", "construction", "chunks", "edits", "evidence",
+    "attention", "store_faults", "decoder_positions", "decoder_layers", "decoder_blocks", "decoder_life",
+    "decoder_refusals", "decoder_forge",
+)  # fmt: skip
+"""The modules that register killers, in the order in which they are listed."""
+
+
+@cache
+def killers() -> tuple[Killer, ...]:
+    """Every killer of the kit, in a fixed order."""
+    from conformance.killers.model import registered  # noqa: PLC0415 - the face of the package stays light
+
+    for family in FAMILIES:
+        importlib.import_module(f"conformance.killers.{family}")
+    return registered()
