@@ -110,22 +110,21 @@ def moves_as_formula(sight: Sight, wanted: Custom) -> Iterator[Check]:
         yield sight.check(wanted.requirement, "unobserved", "the storage that is shown cannot be written")
         return
     seen = sight.field("output")
-    unmoved = wanted.arguments["unmoved"]
+    moved, unmoved, bound = (wanted.arguments[name] for name in ("value", "unmoved", "bound"))
+    if compare.worst("output", moved, unmoved, bound).share <= 2.0:
+        yield sight.check(wanted.requirement, "unobserved", "the changed row has no weight that could show")
+        return
     if seen is not None and seen.shape == unmoved.shape:
-        still = compare.worst("output", seen, unmoved, wanted.arguments["bound"])
+        still = compare.worst("output", seen, unmoved, bound)
         if still.share <= 1.0:
             yield sight.check(
                 wanted.requirement,
                 "fail",
                 "a stored value row was changed and the next output did not move: stored rows are not read",
-                difference=compare.worst(
-                    "output", seen, wanted.arguments["value"], wanted.arguments["bound"]
-                ),
+                difference=compare.worst("output", seen, moved, bound),
             )
             return
-    yield from close(
-        sight, Close(wanted.requirement, "output", wanted.arguments["value"], wanted.arguments["bound"])
-    )
+    yield from close(sight, Close(wanted.requirement, "output", moved, bound))
 
 
 def same_lane_only(sight: Sight, wanted: Custom) -> Iterator[Check]:

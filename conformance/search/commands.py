@@ -16,6 +16,9 @@ from conformance.trace.expect import Custom, Refused, Same, Unchanged
 from conformance.trace.model import Operation, Source, Trace
 from conformance.values import PARAMETERS, LayerConfig
 
+EMPTY = ("single_token_required", "empty_chunk")
+"""Either kind names an input without rows rightly."""
+
 
 @dataclass(frozen=True)
 class Append:
@@ -231,12 +234,32 @@ class WrongForm:
         rows = script.block(1, 1, 1.0)["rows"]
         forms = (
             (rows[:, 0], "REJECT-RANK", ("input_rank",)),
-            (rows[:, :0], "REJECT-TOKENS", ("single_token_required", "empty_chunk")),
+            (rows[:, :0], "REJECT-TOKENS", EMPTY),
             (np.concatenate([rows, rows[:1]]), "REJECT-BATCH", ("input_batch_mismatch",)),
             (rows[..., 1:], "REJECT-WIDTH", ("input_width_mismatch",)),
         )
         given, requirement, kinds = forms[self.form]
         script.refuse(script.name(self.cache), {"rows": given}, Refused(requirement, kinds))
+
+
+@dataclass(frozen=True)
+class EmptyChunk:
+    """No rows at all."""
+
+    cache: int
+
+    def write(self, script: Script) -> None:
+        """Refused, or taken as nothing; what is stale or foreign is refused for that."""
+        name = script.name(self.cache)
+        if "chunks" not in script.declaration.features or script.stale(name) is not None:
+            return
+        wanted = Custom("CHUNK-EMPTY", "refused_or_unchanged", {"kinds": EMPTY})
+        script.steps.append(
+            Operation(
+                op="append", target=name, inputs=script.block(0, 1, 1.0), label=f"step {len(script.steps)}",
+                expect=(wanted, unchanged(name)),
+            )
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -427,5 +450,5 @@ class Probe:
 
 Command = (
     Append | Fill | Reset | Poison | OverwriteInput | OverwriteSnapshot | Another | Truncate | Fork | Reorder
-    | Update | WrongForm | NotFinite | OtherLayer | OtherGeometry | Replay | Scene | Probe
+    | Update | WrongForm | NotFinite | OtherLayer | OtherGeometry | EmptyChunk | Replay | Scene | Probe
 )  # fmt: skip

@@ -79,6 +79,7 @@ def _command() -> st.SearchStrategy[Command]:
         st.builds(commands.OtherLayer, cache, st.integers(0, 5)),
         st.builds(commands.OtherGeometry, cache, st.integers(0, 2)),
         st.builds(commands.Replay, cache, shift),
+        st.builds(commands.EmptyChunk, cache),
         st.builds(commands.Probe, cache, shift),
         st.builds(commands.Scene, st.integers(0, 63)),
     )

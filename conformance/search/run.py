@@ -21,7 +21,10 @@ Progress = Callable[[int, float], None]
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The smallest program that failed, its trace, and what was seen there."""
+    """The smallest program that failed, its trace, and what was seen there.
+
+    after: how many programs had been played when the first one failed; the rest of the search shrank it.
+    """
 
     program: Program
     trace: Trace
@@ -84,6 +87,7 @@ class _Hunt:
     deadline: float
     progress: Progress | None
     played: int = 0
+    first: int = 0
     best: Found | None = None
 
     def attempt(self, program: Program) -> None:
@@ -99,8 +103,9 @@ class _Hunt:
         findings = tuple(c for c in checks if c.status in ("fail", "error") and c.requirement in self.counted)
         if not findings:
             return
+        self.first = self.first or self.played
         if self.best is None or _size(program) <= _size(self.best.program):
-            self.best = Found(program, trace, findings, self.played)
+            self.best = Found(program, trace, findings, self.first)
         raise _SeenError(findings[0].requirement)
 
 
