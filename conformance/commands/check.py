@@ -16,9 +16,14 @@ from conformance.errors import UsageError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `check`."""
+    from conformance.contract import PROFILES  # noqa: PLC0415
+
     parser.add_argument("adapter", nargs="?", metavar="ADAPTER", help="what to check (default: numpy)")
     parser.add_argument(
-        "--profile", action="append", metavar="P", help="hold it to this profile; may be given again"
+        "--profile",
+        action="append",
+        metavar="P",
+        help=f"hold it to this profile; may be given again: {', '.join(PROFILES)}",
     )
     parser.add_argument(
         "-k",

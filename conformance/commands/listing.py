@@ -10,12 +10,14 @@ from conformance.adapter import LEVELS
 from conformance.contract import (
     CONTRACT_VERSION,
     PROFILES,
+    Profile,
     Requirement,
     all_requirements,
     profile_requirements,
 )
 
 WIDTH = 100
+PROFILE_COLUMN = 2 + max(map(len, PROFILES))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,17 +37,17 @@ def _lines(profile: str | None, level: str | None) -> list[str]:
     lines = [f"contract {CONTRACT_VERSION}: {len(asked)} requirements"]
     if profile is None:
         lines += ["", "profiles:"]
-        for entry in PROFILES.values():
-            if level is None or level in entry.levels:
-                opened = (
-                    f"; run by default where {', '.join(sorted(entry.features))} is declared"
-                    if entry.features
-                    else ""
-                )
-                lines.append(f"  {entry.name:<10} {entry.about} ({', '.join(entry.levels)}{opened})")
-    for entry_of in asked:
-        lines += ["", *_entry(entry_of)]
+        lines += [_about(p) for p in PROFILES.values() if level is None or level in p.levels]
+    for entry in asked:
+        lines += ["", *_entry(entry)]
     return lines
+
+
+def _about(profile: Profile) -> str:
+    told = ", ".join(profile.levels)
+    if profile.features:
+        told += f"; run by default where {', '.join(sorted(profile.features))} is declared"
+    return f"  {profile.name:<{PROFILE_COLUMN}}{profile.about} ({told})"
 
 
 def _asked(profile: str | None, level: str | None) -> Sequence[Requirement]:
