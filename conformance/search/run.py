@@ -99,14 +99,22 @@ class _Hunt:
             self.progress(self.played, left)
         self.played += 1
         trace = program.trace(self.declaration, "found")
-        checks = judge(play(trace, self.adapter), self.declaration)
-        findings = tuple(c for c in checks if c.status in ("fail", "error") and c.requirement in self.counted)
+        findings = self.findings(trace)
         if not findings:
             return
+        # What stands behind the first failing step says nothing more.
+        short = trace.with_steps(trace.steps[: findings[0].step + 1])
+        if found := self.findings(short):
+            trace, findings = short, found
         self.first = self.first or self.played
         if self.best is None or _size(program) <= _size(self.best.program):
             self.best = Found(program, trace, findings, self.first)
         raise _SeenError(findings[0].requirement)
+
+    def findings(self, trace: Trace) -> tuple[Check, ...]:
+        """What counts of that which a trace shows."""
+        checks = judge(play(trace, self.adapter), self.declaration)
+        return tuple(c for c in checks if c.status in ("fail", "error") and c.requirement in self.counted)
 
 
 def _size(program: Program) -> tuple[int, int]:
