@@ -16,7 +16,10 @@ from conformance.suite import traces
 
 TESTS = Path(__file__).parent
 TESTABLE = [entry for entry in all_requirements() if not entry.untestable]
-BY_JUDGE = {"STORE-EARLIER-ROWS", "STORE-LATER-SLOTS", "STORE-ROW-BITS", "STORE-ROW-MAJOR", "STORE-ADDRESSES"}
+BY_JUDGE = {
+    "STORE-EARLIER-ROWS", "STORE-LATER-SLOTS", "STORE-ROW-BITS", "STORE-ROW-MAJOR", "STORE-ADDRESSES",
+    "DECODE-EARLIER-ROWS", "DECODE-STORAGE",
+}  # fmt: skip
 """Filed by the judge for every append, so that no trace has to name them."""
 BY_DETAIL = {"REJECT-DETAILS", "DECODE-REFUSE-DETAILS"}
 """Filed beside a refusal for what it carries."""

@@ -138,7 +138,10 @@ def test_what_can_be_asked_of_a_declaration() -> None:
         "weights/chunked",
     }
     assert plain - asked == {"ch37/two-tokens"}
-    assert {trace.id for trace in traces(Declaration(name="d", levels=("decoder",)))} == {"ch38/single"}
+    plain_decoder = {trace.id for trace in traces(Declaration(name="d", levels=("decoder",)))}
+    assert plain_decoder == {"ch38/prompt", "ch38/single", "ch38/rejections"}
+    rewiring = Declaration(name="d", levels=("decoder",), features=frozenset({"rewire"}))
+    assert {trace.id for trace in traces(rewiring)} == {*plain_decoder, "ch38/reopened"}
     assert not list(traces(Declaration(name="fixed", levels=("store",))))
     chunks = frozenset({"chunks"})
     growing = Declaration(name="growing", levels=("store",), features=chunks, capacity="growing")
