@@ -67,8 +67,8 @@ class _OldRowsSeen(OpenDecoderAdapter):
         return np.concatenate([rows[:, :, :-1], stale], axis=2)
 
 
-@killer("decoder_reset_leaves_one_row", fault="ROLLBACK-NOOP", violates="DECODE-RESET-LENGTH", level="decoder",
-        says="a reset leaves one row in every layer")
+@killer("decoder_reset_leaves_one_row", fault="ROLLBACK-NOOP", violates="DECODE-RESET-LENGTH",
+        level="decoder", says="a reset leaves one row in every layer")
 class _LeavesOneRow(OpenDecoderAdapter):
     def reset(self, session: OpenSession) -> None:
         lengths = session.lengths

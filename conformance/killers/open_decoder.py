@@ -221,7 +221,7 @@ class OpenDecoderAdapter:
         """Key/value heads as the query heads read them."""
         return np.repeat(rows, config.layer.heads // config.layer.kv_heads, axis=1)
 
-    def visible(self, call: Call, block: int, total: int) -> Array:  # noqa: ARG002 - for faults
+    def visible(self, call: Call, block: int, total: int) -> Array:
         """[T,n]: which rows a query may see."""
         return np.arange(total) <= call.start + np.arange(call.count)[:, None]
 

@@ -90,9 +90,7 @@ def _overflow(rows: DecoderRows, plain: DecoderRows, stage: tuple[str, str], hel
             extra = like(plain, "DECODE-ATOMIC-FUTURE", "main", "twin", own) if session == "main" else ()
             stop = start + 1 if start else 2
             filed = "DECODE-ATOMIC-FUTURE" if extra else "DECODE-LENGTH"
-            steps.append(
-                token_call(rows, session, start, stop, label=label, filed=filed, expect=extra)
-            )
+            steps.append(token_call(rows, session, start, stop, label=label, filed=filed, expect=extra))
     return decoder_trace(
         rows, f"overflow-{name}-{held}", f"overflow in {name.replace('-', ' ')}, {held} rows held", steps,
         **two_models(rows, CAPACITY),
