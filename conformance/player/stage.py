@@ -17,6 +17,9 @@ from conformance.player import capture
 from conformance.trace.model import Derived, Operation, Source, Trace
 from conformance.values import LayerParameters, Observation
 
+MOST_FILLED = 4096
+"""Rows beyond which a rounded capacity is not filled."""
+
 JUNK = 1234.5
 """What the player writes over arrays that are no longer its partner's."""
 
@@ -127,6 +130,20 @@ def _append(stage: Stage, operation: Operation, inputs: Mapping[str, NDArray[Any
         return adapter.append(standing.handle, inputs["query"], inputs["key"], inputs["value"])
     layer_index = int(operation.arguments.get("layer", 0))
     return adapter.append(standing.handle, layer_index, inputs["keys"], inputs["values"])
+
+
+def _fill(stage: Stage, operation: Operation, inputs: Mapping[str, NDArray[Any]]) -> None:
+    """Append the same rows until the cache holds as many as it shows room for."""
+    for _ in range(MOST_FILLED):
+        seen = stage.observe(operation.target)
+        if seen.capacity is None:
+            raise AdapterError(
+                "Observation.capacity is None; an implementation that rounds its capacity must show it"
+            )
+        if seen.length >= seen.capacity:
+            return
+        _append(stage, operation, {name: value.copy() for name, value in inputs.items()})
+    raise AdapterError(f"the capacity that is shown cannot be filled: more than {MOST_FILLED} rows")
 
 
 def _build(stage: Stage, operation: Operation, _: Mapping[str, NDArray[Any]]) -> None:
@@ -272,5 +289,6 @@ _RUN: Mapping[str, Callable[[Stage, Operation, Mapping[str, NDArray[Any]]], Any]
     "prefill": _prefill,
     "decode": _decode,
     "close": _close,
+    "fill": _fill,
     "reopen": _reopen,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,6 +43,8 @@ def traces(declaration: Declaration) -> Iterator[Trace]:
     yield _fresh(rows)
     yield _frame(rows)
     yield _capacity(rows)
+    if declaration.capacity == "rounded":
+        yield _rounded(rows)
     if not isinstance(rows, StoreRows):
         yield _reuse(rows)
         yield _unused(rows)
@@ -250,6 +253,26 @@ def _capacity(rows: Rows) -> Trace:
         tuple(steps),
         caches={"main": CacheSpec("a", rows.lanes, 4)},
     )
+
+
+def _rounded(rows: Rows) -> Trace:
+    """Filled to the capacity that is shown; then one row too many, twice."""
+    if isinstance(rows, LayerRows):
+        far = replace(rows.config, rope=replace(rows.config.rope, max_positions=2**13))
+        rows = replace(rows, config=far)
+    row = rows.inputs(3, 4)
+    fill = Operation(op="fill", target="main", inputs=row, label="filled", expect=(Accepted("CAPACITY-FITS"),))
+    steps = tuple(
+        Operation(
+            op="append", target="main", inputs=row, label=f"a row too many, {time}",
+            expect=(Refused("CAPACITY-FULL", ("full",)), unchanged("main")),
+        )
+        for time in ("first time", "second time")
+    )  # fmt: skip
+    return trace(
+        rows, "capacity-rounded", "the cache is filled to the capacity that it shows", (fill, *steps),
+        caches={"main": CacheSpec("a", rows.lanes, 4)},
+    )  # fmt: skip
 
 
 def unchanged(cache: str) -> Unchanged:

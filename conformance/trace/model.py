@@ -31,6 +31,7 @@ OPERATIONS = (
     "decode",
     "close",
     "reopen",
+    "fill",
 )
 
 
