@@ -106,8 +106,8 @@ def traces(declaration: Declaration, *, directory: str | Path | None = None) -> 
     """Every schedule of every golden file that can be asked of this declaration, in a fixed order.
 
     Those of its levels whose features it declares; a refusal of two rows at once is asked only of an
-    implementation that takes one row a call, a cache without a capacity only of one that grows. Raises
-    TraceError as `load` does.
+    implementation that takes one row a call, that of a full cache only where the capacity is the one asked
+    for, a cache without a capacity only of one that grows. Raises TraceError as `load` does.
     """
     for name in names(directory=directory):
         document = load(name, directory=directory)
@@ -118,6 +118,8 @@ def traces(declaration: Declaration, *, directory: str | Path | None = None) -> 
 def _can_be_asked(trace: Trace, declaration: Declaration) -> bool:
     refused = [e.kinds for step in trace.steps for e in step.expect if isinstance(e, Refused)]
     if "chunks" in declaration.features and ("single_token_required",) in refused:
+        return False
+    if declaration.capacity != "exact" and ("full",) in refused:
         return False
     if declaration.capacity != "growing" and any(cache.capacity is None for cache in trace.caches.values()):
         return False
