@@ -76,4 +76,4 @@ def _own(e: Expectation, rows: DecoderRows, start: int, stop: int) -> Expectatio
         value, gate = rows.logits(first, stop)
     else:
         value, gate = rows.kept(what, int(place.partition("/")[2] or 0), stop)
-    return replace(e, value=value, bound=gate)
+    return rows.close(e.requirement, e.field, value, gate)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.adapter import Declaration
+from conformance.adapter import Declaration, Precision
 from conformance.adapters.forge_decoder import ForgeDecoderAdapter
 from conformance.adapters.numpy_decoder import NumpyDecoderAdapter, numpy_decoder
 from conformance.check import check
@@ -264,3 +264,23 @@ def test_traces_of_the_level_survive_a_file() -> None:
         )
         assert before == after
         assert before
+
+
+class InBfloat16(NumpyDecoderAdapter):
+    """Claims to keep everything in bfloat16, for which three blocks have no useful bound."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        coarse = Precision("bfloat16", "float32", "float32", "float32")
+        self.declaration = replace(
+            self.declaration, precision=coarse, dtypes=("float32",), features=frozenset({"full_prefix"})
+        )
+
+
+def test_a_precision_without_a_useful_bound_ends_unobserved_and_not_passed() -> None:
+    adapter = InBfloat16()
+    asked = [t for t in traces(adapter.declaration) if t.id in ("decoder-prompt-2", "decoder-own-pass-3")]
+    seen = [c for c in checks(adapter, asked) if c.requirement in ("DECODE-LOGITS", "DECODE-KEYS")]
+    assert {c.status for c in seen} == {"unobserved"}
+    assert "too coarse" in seen[0].message
+    assert verdict(("core",), adapter.declaration, seen).text == "incomplete"

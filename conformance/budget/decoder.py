@@ -88,7 +88,9 @@ def decoder_bound(
     units = Units.of(precision)
     with np.errstate(all="ignore"):
         coarse = composed(config, weights, given, units)
-        bound = DecoderBound(coarse.logits, coarse.keys, coarse.values, coarse.size)
+        bound = DecoderBound(
+            _known(coarse.logits), _known(coarse.keys), _known(coarse.values), coarse.size
+        )
         if given.shape[1] * config.layer.model_width > MOST_FEATURES:
             return bound
         fine = linearised(config, weights, given, units)
@@ -96,6 +98,12 @@ def decoder_bound(
             np.fmin(fine.logits, bound.logits), np.fmin(fine.keys, bound.keys),
             np.fmin(fine.values, bound.values), min(fine.size, bound.spread),
         )  # fmt: skip
+
+
+def _known(error: Array) -> Array:
+    """No bound at all where one could not be computed, because errors overflowed on the way."""
+    known: Array = np.where(np.isnan(error), np.inf, error)
+    return known
 
 
 def decoder_tolerance(

@@ -23,7 +23,7 @@ from conformance.scenarios.decoder_material import (
     prefilled,
     two_models,
 )
-from conformance.trace.expect import Close, Custom, Expectation, Refused, Unchanged
+from conformance.trace.expect import Custom, Expectation, Refused, Unchanged
 from conformance.trace.model import CacheSpec, Operation, Trace
 
 FULL_PREFIX = frozenset({"full_prefix"})
@@ -105,7 +105,7 @@ def _own_pass(rows: DecoderRows, option: str = "") -> Iterator[Trace]:
         if rows.has_formula:
             value, gate = rows.logits(0, count)
             expect.append(Custom("DECODE-OWN-PASS", "cached_stream_agrees", {**cached, "bound": gate}))
-            expect.append(Close("DECODE-OWN-PASS", "output", value, gate))
+            expect.append(rows.close("DECODE-OWN-PASS", "output", value, gate))
         steps.append(
             Operation(
                 op="full_prefix", layer="a", inputs={"tokens": rows.tokens}, watch=(),

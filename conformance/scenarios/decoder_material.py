@@ -26,7 +26,7 @@ from conformance.budget.decoder_shapes import decoder_shapes
 from conformance.budget.rotary import rotation
 from conformance.budget.units import unit_roundoff
 from conformance.scenarios.material import matrix
-from conformance.trace.expect import Array, Close, Expectation, Length, Same, Shapes
+from conformance.trace.expect import Array, Close, Custom, Expectation, Length, Same, Shapes
 from conformance.trace.model import CacheSpec, Operation, Source, Trace
 from conformance.values import DecoderConfig, LayerConfig, RopeConfig
 
@@ -144,6 +144,12 @@ class DecoderRows:
         wider[..., first] = wider[..., second] = gate[..., first] + gate[..., second]
         return back, wider
 
+    def close(self, requirement: str, name: str, value: Array, gate: Array) -> Expectation:
+        """The field within its gate; where the precision is too coarse for one, that is what is said."""
+        if self._both[1].applicable:
+            return Close(requirement, name, value, gate)
+        return Custom(requirement, "too_coarse")
+
     def watch(self, *sessions: str) -> tuple[str, ...]:
         """Every layer of these sessions; of a decoder of its own architecture only the first is known."""
         layers = range(self.config.layers if self.has_formula else 1)
@@ -208,12 +214,12 @@ def _seen(rows: DecoderRows, session: str, start: int, stop: int, filed: Filing)
     found: list[Expectation] = [Length("DECODE-LENGTH", stop, name) for name in layers]
     if not rows.has_formula:
         return found
-    found.append(Close(filed.logits, "output", *rows.logits(start, stop)))
+    found.append(rows.close(filed.logits, "output", *rows.logits(start, stop)))
     shapes: dict[str, tuple[int, ...]] = {"output": (rows.lanes, stop - start, rows.config.vocabulary)}
     for layer, name in enumerate(layers):
         for what, requirement in (("keys", filed.keys), ("values", filed.values)):
             value, gate = rows.kept(what, layer, stop)
-            found.append(Close(requirement, f"{what}:{name}", value, gate))
+            found.append(rows.close(requirement, f"{what}:{name}", value, gate))
             shapes[f"{what}:{name}"] = value.shape
     return [*found, Shapes("DECODE-SHAPE", shapes)]
 
