@@ -110,7 +110,7 @@ def parser_for(argv: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
     asked = next((word for word in argv if not word.startswith("-")), "")
     for name, command in COMMANDS.items():
-        if not _is_there(command.module):
+        if not is_there(command.module):
             continue
         own = commands.add_parser(
             name,
@@ -126,7 +126,7 @@ def parser_for(argv: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def _is_there(module: str) -> bool:
+def is_there(module: str) -> bool:
     """True where the module exists, without importing the packages above it."""
     package, *path = module.split(".")
     return importlib.resources.files(package).joinpath(*path[:-1], f"{path[-1]}.py").is_file()
