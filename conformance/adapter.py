@@ -53,6 +53,10 @@ FEATURE_METHODS: Mapping[str, str] = {
 """The method that a declared feature promises, where there is one."""
 
 
+DTYPES = ("float64", "float32", "float16", "bfloat16")
+"""What an implementation can be fed with, and what can be named where it rounds."""
+
+
 @dataclass(frozen=True)
 class Precision:
     """The dtypes at the places where rounding happens; the error bound is computed from them."""
@@ -62,6 +66,15 @@ class Precision:
     softmax: str = "float64"
     angles: str = "float64"
 
+    @classmethod
+    def of(cls, dtype: str) -> Precision:
+        """Everything in one dtype."""
+        return cls(dtype, dtype, dtype, dtype)
+
+
+LIKE_THE_DTYPE = Precision.of("")
+"""Stands in a declaration that names no precision; it becomes that of the first dtype everywhere."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
@@ -69,10 +82,11 @@ class Declaration:
 
     rejections maps the implementation's own exception classes to kinds, so that an adapter need not
     translate them. capacity: `"exact"` (fixed buffers of the asked size), `"rounded"` (fixed, may be
-    larger), `"growing"`. keys: how the observed keys stand (rotated, unrotated, unreadable). heads: how
-    query heads map to key/value heads. rows_per_append: `"one"` or `"any"`. weights: `"own"` for a decoder
-    whose architecture is its own, so that `build_model` can take over the vocabulary at most; it is held
-    against its own pass without the cache.
+    larger), `"growing"`. dtypes: the first is what it is fed with. precision: where nothing is said, that
+    dtype everywhere. keys: how the observed keys stand (rotated, unrotated, unreadable). heads: how query
+    heads map to key/value heads. rows_per_append: `"one"` or `"any"`. weights: `"own"` for a decoder whose
+    architecture is its own, so that `build_model` can take over the vocabulary at most; it is held against
+    its own pass without the cache.
     """
 
     name: str
@@ -80,7 +94,7 @@ class Declaration:
     levels: tuple[str, ...] = ("layer",)
     dtypes: tuple[str, ...] = ("float64",)
     features: frozenset[str] = frozenset()
-    precision: Precision = Precision()
+    precision: Precision = LIKE_THE_DTYPE
     deterministic: bool = True
     keys: Literal["rotated", "unrotated", "unreadable"] = "rotated"
     heads: Literal["grouped", "tiled"] = "grouped"
@@ -98,6 +112,7 @@ class Declaration:
         object.__setattr__(self, "levels", tuple(self.levels))
         object.__setattr__(self, "dtypes", tuple(self.dtypes))
         _require_known(self.name, "levels", self.levels, LEVELS)
+        _require_known(self.name, "dtypes", self.dtypes, DTYPES)
         _require_known(self.name, "features", sorted(self.features), tuple(FEATURES))
         _require_known(self.name, "rejections", list(self.rejections.values()), KINDS)
         _require_known(self.name, "keys", [self.keys], ("rotated", "unrotated", "unreadable"))
@@ -112,6 +127,10 @@ class Declaration:
             )
         if not self.dtypes:
             raise AdapterError(f"declaration of {self.name!r}: dtypes is empty; name at least one dtype")
+        if self.precision == LIKE_THE_DTYPE:
+            object.__setattr__(self, "precision", Precision.of(self.dtypes[0]))
+        for place, dtype in vars(self.precision).items():
+            _require_known(self.name, f"precision.{place}", [dtype], DTYPES)
 
 
 def _require_known(name: str, field_name: str, given: Any, known: tuple[str, ...]) -> None:

@@ -114,8 +114,13 @@ class Stage:
 
 def _dtype(name: str) -> Any:
     if name == "bfloat16":
-        import ml_dtypes  # noqa: PLC0415 - an extra, needed for this dtype only
-
+        try:
+            import ml_dtypes  # noqa: PLC0415 - an extra, needed for this dtype only
+        except ImportError as missing:
+            raise AdapterError(
+                "the declaration asks for bfloat16, and NumPy knows it only with the package ml_dtypes; "
+                "run pip install 'kv-conformance[bfloat16]'"
+            ) from missing
         return ml_dtypes.bfloat16
     return np.dtype(name)
 
