@@ -113,7 +113,8 @@ def _step(record: StepRecord, checks: Sequence[Check], style: Style, *, verbose:
         what = f"raised {outcome.message}" if isinstance(outcome, Errored) else ""
     share = max((c.share for c in checks), default=0.0)
     margin = f"{share:.2g} of the bound" if share else ""
-    told = "; ".join(filter(None, (what, margin)))
+    noted = (c.message for c in checks if c.status == "pass")
+    told = "; ".join(dict.fromkeys(filter(None, (what, margin, *noted))))
     mark = style.standing(standing, f"{standing:<5}")
     yield f"  {record.index:>3}  {mark} {record.place:<32} {told}".rstrip()
     if verbose:
