@@ -30,7 +30,7 @@ def test_a_finding_is_told_in_the_order_of_the_design() -> None:
         "where", "what", "expected", "observed", "difference", "looks like", "reproduce", "trace file",
     ]  # fmt: skip
     text = "\n".join(lines)
-    assert "a/single, step 2 (row 2), lane 0, head 1, position 2, output[0, 2, 3]" in text
+    assert "a/single, step 2 (row 2), lane 0, head 1, position 2, output[0,2,3]" in text
     assert "-0.5" in lines[5]
     assert "-0.25" in lines[6]
     assert "0.25 (2.5e+11 of the bound 1e-12, 1e+15 ulps)" in lines[7]
@@ -180,6 +180,14 @@ def test_a_trace_that_was_drawn_is_reproduced_from_its_seed() -> None:
     made = report(traces={"a/single-twin": twin}, seeds={"twins": 41})
     assert reproduce("a/single-twin", made) == "kv-conformance replay a/single-twin mine:make --seed 41"
     assert ", seed 41 of the twins, " in report_text(made)
+
+
+def test_a_trace_of_a_users_own_file_is_reproduced_from_the_file() -> None:
+    file = "found/counterexample-41.yaml"
+    found = Trace(id="c/found", level="layer", about="", layers={}, caches={}, steps=(), seed=41, file=file)
+    assert (
+        reproduce("c/found", report(traces={"c/found": found})) == f"kv-conformance replay {file} mine:make"
+    )
 
 
 def test_one_explanation_of_a_run_is_told_once() -> None:

@@ -16,6 +16,9 @@ from conformance.report.model import Report
 from conformance.report.style import Style
 
 WIDTH = 100
+GOLDEN = "golden/"
+"""How the files begin whose traces stand in the suite under their ids."""
+
 _KIT = Path(__file__).parents[1]
 _COLUMN = 12
 
@@ -77,7 +80,7 @@ def place(check: Check) -> str:
     if found is not None:
         axes = (("lane", found.lane), ("head", found.head), ("position", found.position))
         parts += [f"{name} {at}" for name, at in axes if at is not None]
-        parts.append(f"{found.field}[{', '.join(map(str, found.index))}]")
+        parts.append(f"{found.field}[{','.join(map(str, found.index))}]")
     return ", ".join(parts)
 
 
@@ -121,11 +124,14 @@ def raised_at(detail: str) -> str:
 
 
 def reproduce(trace: str, report: Report) -> str:
-    """One command that plays this trace again, drawn from the same seed where it was drawn."""
+    """One command that plays this trace again: by its id, with its seed where it was drawn, or by its file."""
     known = report.traces.get(trace)
-    words = ["kv-conformance", "replay", trace]
-    words += [report.adapter] if is_name(report.adapter) else ["MODULE:FACTORY"]
-    words += [] if known is None or known.seed is None else ["--seed", str(known.seed)]
+    adapter = report.adapter if is_name(report.adapter) else "MODULE:FACTORY"
+    words = ["kv-conformance", "replay", trace, adapter]
+    if known is not None and known.file and not known.file.startswith(GOLDEN):
+        words[2] = known.file
+    elif known is not None and known.seed is not None:
+        words += ["--seed", str(known.seed)]
     return shlex.join(words) + ("" if is_name(report.adapter) else f"  (of {report.adapter})")
 
 
