@@ -60,6 +60,8 @@ how one works with it:
   kv-conformance explain AGREE-OUTPUT           what a failed requirement asks, and where to look
   kv-conformance replay TRACE my_adapter.py:adapter
                                                 one trace again, while you mend the fault
+  kv-conformance search my_adapter.py:adapter --budget 60s --save found
+                                                what no trace foresaw, shrunk to a few steps
   kv-conformance check my_adapter.py:adapter --json report.json --junit report.xml
                                                 the same in CI
 

@@ -124,7 +124,7 @@ def raised_at(detail: str) -> str:
 
 
 def reproduce(trace: str, report: Report) -> str:
-    """One command that plays this trace again: by its id, with its seed where it was drawn, or by its file."""
+    """One command that plays this trace again: by id, with the seed if it was drawn, or by a user's file."""
     known = report.traces.get(trace)
     adapter = report.adapter if is_name(report.adapter) else "MODULE:FACTORY"
     words = ["kv-conformance", "replay", trace, adapter]
