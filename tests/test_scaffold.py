@@ -55,7 +55,7 @@ def test_it_tells_of_every_feature_of_its_level_by_a_name_that_exists(level: str
         assert f"{FEATURE_METHODS[feature]}(" in text
 
 
-@pytest.mark.parametrize("adapter", ["layer", "attention", "store"], indirect=True)
+@pytest.mark.parametrize("adapter", LEVELS, indirect=True)
 def test_untouched_it_is_incomplete_and_names_the_first_method(
     adapter: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
