@@ -10,6 +10,7 @@ from conformance.contract import (
     binding,
     construction,
     decoder,
+    decoder_refusals,
     features,
     lifecycle,
     paged,
@@ -32,6 +33,7 @@ FAMILIES = (
     paged,
     store,
     decoder,
+    decoder_refusals,
     untestable,
 )
 

@@ -231,6 +231,12 @@ class _TokenLast(OpenDecoderAdapter):
     decode_checks = (*without(DECODE, vocabulary), vocabulary)
 
 
+@killer("decoder_revision_before_model", fault="FAIL-NOT-ATOMIC", violates="DECODE-REFUSE-ORDER",
+        level="decoder", says="revisions are compared before identities and configuration")
+class _RevisionFirst(OpenDecoderAdapter):
+    binding_checks = (same_revisions, *without(BINDING, same_revisions))
+
+
 @killer("decoder_parameter_counted_from_1", fault="LEN-CAPACITY-CONFUSION", violates="DECODE-REFUSE-DETAILS",
         level="decoder", says="a stale parameter is named by a number counted from 1")
 class _CountedFrom1(OpenDecoderAdapter):

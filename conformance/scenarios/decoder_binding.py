@@ -42,6 +42,7 @@ def traces(rows: DecoderRows) -> Iterator[Trace]:
     yield _other_model(rows, "everything", tuple(decoder_shapes(rows.config)))
     for name, config in _configurations(rows.config):
         yield _other_configuration(rows, name, config)
+    yield from _two_offences(rows)
 
 
 def update(
@@ -181,6 +182,34 @@ def _reopened(rows: DecoderRows, name: str, requirement: str, kind: str, other: 
         rows, f"reopened-{name}", f"old caches on another model: {name}", steps, layers=layers,
         caches=parts["caches"], needs=REWIRE,
     )  # fmt: skip
+
+
+def _two_offences(rows: DecoderRows) -> Iterator[Trace]:
+    """Reopened on a model that differs in two ways: the kind of the first is asked."""
+    config = next(iter(_configurations(rows.config)))[1]
+    for name, kind, other in (
+        ("model-and-configuration", "model_mismatch", Derived("a", config=config, fresh=(SOME[3],))),
+        ("model-and-revision", "model_mismatch", Derived("a", fresh=(SOME[3],))),
+        ("configuration-and-revision", "configuration_mismatch", Derived("a", config=config)),
+    ):
+        stale = (
+            [update(SOME[0], rows.parameters[SOME[0]], f"update of {SOME[0]}", ())]
+            if "revision" in name
+            else []
+        )
+        steps = [
+            prefilled(rows, "main", 0, 2),
+            Operation(op="close", target="main", label="close", watch=()),
+            *stale,
+            Operation(
+                op="reopen", target="main", layer="other", watch=(), label=name.replace("-", " "),
+                expect=(Refused("DECODE-REFUSE-ORDER", (kind,)),),
+            ),
+        ]  # fmt: skip
+        yield decoder_trace(
+            rows, f"reopened-{name}", f"old caches on another model: {name}", steps, needs=BOTH,
+            layers={"a": rows.source, "other": other},
+        )  # fmt: skip
 
 
 def _configurations(config: DecoderConfig) -> Iterator[tuple[str, DecoderConfig]]:
