@@ -33,6 +33,14 @@ def test_a_module_in_the_current_folder_is_found(folder: Path) -> None:
     assert type(resolve("own_cache:Made")).__name__ == "Made", "a class is a factory"
 
 
+def test_a_local_module_goes_before_an_installed_one_of_its_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    (folder / "colorsys.py").write_text("def make(): return 'mine'\n")
+    assert resolve("colorsys:make") == "mine"
+
+
 def test_a_module_in_a_package_and_a_dotted_factory(folder: Path) -> None:
     (folder / "pkg").mkdir()
     (folder / "pkg" / "__init__.py").write_text("")
