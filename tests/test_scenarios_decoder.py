@@ -284,3 +284,65 @@ def test_a_precision_without_a_useful_bound_ends_unobserved_and_not_passed() -> 
     assert {c.status for c in seen} == {"unobserved"}
     assert "too coarse" in seen[0].message
     assert verdict(("core",), adapter.declaration, seen).text == "incomplete"
+
+
+class Undelivered(NumpyDecoderAdapter):
+    """Declares storage and work, and shows neither."""
+
+    def observe(self, session: Any, layer: int) -> Observation:
+        return replace(super().observe(session, layer), storage=None, extra={})
+
+
+class Squeezed(NumpyDecoderAdapter):
+    """Logits of the wrong shape everywhere."""
+
+    def prefill(self, session: Any, tokens: Any) -> Any:
+        return super().prefill(session, tokens)[0]
+
+    def full_prefix(self, model: Any, tokens: Any) -> Any:
+        return super().full_prefix(model, tokens)[:, 1:]
+
+
+def test_what_is_declared_and_not_shown_is_an_error() -> None:
+    adapter = Undelivered()
+    asked = [t for t in suite(EMBEDDED) if t.id in ("decoder-new", "decoder-work", "decoder-prompt-6")]
+    broken = {c.requirement for c in checks(adapter, asked) if c.status == "error"}
+    assert broken == {"DECODE-LAYERS-APART", "DECODE-WORK", "DECODE-RESET-WORK", "DECODE-STORAGE"}
+
+
+def test_logits_of_any_shape_are_judged_and_break_nothing() -> None:
+    adapter = Squeezed()
+    asked = [t for t in suite(EMBEDDED) if "reopened" not in t.id and "overflow" not in t.id]
+    seen = list(checks(adapter, asked))
+    assert not [c for c in seen if c.status == "error"]
+    wrong = {c.requirement for c in seen if c.status == "fail"}
+    assert {"DECODE-SHAPE", "DECODE-OWN-PASS", "DECODE-LANES", "DECODE-GREEDY", "DECODE-LOGITS"} <= wrong
+
+
+class Rounded(NumpyDecoderAdapter):
+    """Room for a multiple of eight rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.declaration = replace(self.declaration, capacity="rounded")
+
+    def open(self, model: Any, batch_size: int, capacity: int) -> Any:
+        most = model.config.layer.rope.max_positions
+        return super().open(model, batch_size, min(-8 * (-capacity // 8), most))
+
+
+class RoundedRing(Rounded):
+    def decode(self, session: Any, tokens: Any) -> Any:
+        cache = session.cache
+        if cache.length == cache.capacity:
+            session.cache = type(cache)(session.model, cache.batch_size, cache.capacity)
+            session.prefill(np.zeros((cache.batch_size, 1), dtype=int))
+        return super().decode(session, tokens)
+
+
+def test_a_rounded_capacity_is_filled_to_what_it_shows() -> None:
+    assert standings(Rounded, "decoder") == {"unobserved": {"DECODE-REFUSE-LONG-PROMPT"}}
+    assert standings(Rounded, "core") == {}
+    asked = [t for t in traces(RoundedRing().declaration) if t.id == "decoder-rounded"]
+    seen = list(checks(RoundedRing(), asked))
+    assert "DECODE-REFUSE-FULL" in {c.requirement for c in seen if c.status == "fail"}

@@ -86,10 +86,9 @@ def lanes_as(sight: Sight, wanted: Custom) -> Iterator[Check]:
     yield sight.check(wanted.requirement, "fail" if message else "pass", message, difference=found)
 
 
-def too_coarse(sight: Sight, wanted: Custom) -> Iterator[Check]:
-    """What to say where no useful bound exists for the declared precision."""
-    message = "the declared precision is too coarse for an error bound on this decoder"
-    yield sight.check(wanted.requirement, "unobserved", message)
+def not_asked(sight: Sight, wanted: Custom) -> Iterator[Check]:
+    """What cannot be asked of this declaration, and the reason."""
+    yield sight.check(wanted.requirement, "unobserved", str(wanted.arguments["reason"]))
 
 
 def chooses(sight: Sight, wanted: Custom) -> Iterator[Check]:
@@ -160,4 +159,4 @@ def _work(view: CacheView | None) -> dict[str, Any] | None:
     return dict(shown) if isinstance(shown, Mapping) else None
 
 
-DECODING = (cached_stream_agrees, lanes_as, too_coarse, chooses, layers_apart, counts, counts_kept)
+DECODING = (cached_stream_agrees, lanes_as, not_asked, chooses, layers_apart, counts, counts_kept)

@@ -138,7 +138,7 @@ def _append(stage: Stage, operation: Operation, inputs: Mapping[str, NDArray[Any
 
 
 def _fill(stage: Stage, operation: Operation, inputs: Mapping[str, NDArray[Any]]) -> None:
-    """Append the same rows until the cache holds as many as it shows room for."""
+    """Append the same rows, or decode the same tokens, until the cache holds as many as it shows room for."""
     for _ in range(MOST_FILLED):
         seen = stage.observe(operation.target)
         if seen.capacity is None:
@@ -147,7 +147,8 @@ def _fill(stage: Stage, operation: Operation, inputs: Mapping[str, NDArray[Any]]
             )
         if seen.length >= seen.capacity:
             return
-        _append(stage, operation, {name: value.copy() for name, value in inputs.items()})
+        take = _decode if stage.trace.level == "decoder" else _append
+        take(stage, operation, {name: value.copy() for name, value in inputs.items()})
     raise AdapterError(f"the capacity that is shown cannot be filled: more than {MOST_FILLED} rows")
 
 

@@ -37,6 +37,8 @@ PROMISE = 2e-12
 
 CAPACITY = 8
 
+TOO_COARSE = "the declared precision is too coarse for an error bound on this decoder"
+
 
 def decoder_config(
     *, heads: int = 2, kv_heads: int = 2, head_width: int = 4, pairing: Any = "adjacent", **options: Any
@@ -148,7 +150,7 @@ class DecoderRows:
         """The field within its gate; where the precision is too coarse for one, that is what is said."""
         if self._both[1].applicable:
             return Close(requirement, name, value, gate)
-        return Custom(requirement, "too_coarse")
+        return Custom(requirement, "not_asked", {"reason": TOO_COARSE})
 
     def watch(self, *sessions: str) -> tuple[str, ...]:
         """Every layer of these sessions; of a decoder of its own architecture only the first is known."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ def traces(rows: DecoderRows) -> Iterator[Trace]:
         yield refused(rows, offence)
     if rows.declaration.capacity == "exact":
         yield _exact_prompt(rows)
+    elif rows.declaration.capacity == "rounded":
+        yield _rounded(rows)
     yield _closed(rows)
     yield from decoder_binding.traces(rows)
 
@@ -183,6 +185,36 @@ def _exact_prompt(rows: DecoderRows) -> Trace:
     steps = [prefilled(rows, "main", 0, CAPACITY, extra=fits, label="a prompt of the whole capacity")]
     return decoder_trace(
         rows, "prompt-fits", "a prompt of exactly the capacity", steps,
+        caches={"main": CacheSpec("a", rows.lanes, CAPACITY)},
+    )  # fmt: skip
+
+
+def _rounded(rows: DecoderRows) -> Trace:
+    """Filled to the capacity that it shows; then one token too many, twice."""
+    far = replace(rows.config.layer.rope, max_positions=2**13)
+    config = replace(rows.config, layer=replace(rows.config.layer, rope=far))
+    plain = replace(rows, config=config)
+    token = {"tokens": rows.tokens[:, 2]}
+    unknown = {"reason": "a rounded capacity is not known before; a token too many is asked instead"}
+    full = (Refused("DECODE-REFUSE-FULL", ("full",)), *untouched(rows))
+    steps = [
+        token_call(
+            plain, "main", 0, 2, expect=(Custom("DECODE-REFUSE-LONG-PROMPT", "not_asked", unknown),)
+        ),
+        Operation(
+            op="fill", target="main", inputs=token, label="filled", watch=rows.watch(),
+            expect=(Accepted("DECODE-REFUSE-FULL"),),
+        ),
+        *(
+            Operation(
+                op="decode", target="main", inputs=token, label=f"a token too many, {time} time",
+                watch=rows.watch(), expect=full,
+            )
+            for time in ("first", "second")
+        ),
+    ]  # fmt: skip
+    return decoder_trace(
+        plain, "rounded", "a session is filled to the capacity that it shows", steps,
         caches={"main": CacheSpec("a", rows.lanes, CAPACITY)},
     )  # fmt: skip
 
