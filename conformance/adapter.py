@@ -8,11 +8,13 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from conformance.errors import AdapterError
 from conformance.values import (
+    PAIRINGS,
     AttentionConfig,
     DecoderConfig,
     LayerConfig,
     LayerParameters,
     Observation,
+    Pairing,
     Step,
     StoreConfig,
 )
@@ -84,9 +86,10 @@ class Declaration:
     translate them. capacity: `"exact"` (fixed buffers of the asked size), `"rounded"` (fixed, may be
     larger), `"growing"`. dtypes: the first is what it is fed with. precision: where nothing is said, that
     dtype everywhere. keys: how the observed keys stand (rotated, unrotated, unreadable). heads: how query
-    heads map to key/value heads. rows_per_append: `"one"` or `"any"`. weights: `"own"` for a decoder whose
-    architecture is its own, so that `build_model` can take over the vocabulary at most; it is held against
-    its own pass without the cache.
+    heads map to key/value heads. pairings: the rotary pairs that it can be built with; where that is one of
+    the two, every trace is said in it. rows_per_append: `"one"` or `"any"`. weights: `"own"` for a decoder
+    whose architecture is its own, so that `build_model` can take over the vocabulary at most; it is held
+    against its own pass without the cache.
     """
 
     name: str
@@ -98,6 +101,7 @@ class Declaration:
     deterministic: bool = True
     keys: Literal["rotated", "unrotated", "unreadable"] = "rotated"
     heads: Literal["grouped", "tiled"] = "grouped"
+    pairings: tuple[Pairing, ...] = PAIRINGS
     rows_per_append: Literal["one", "any"] = "one"
     capacity: Literal["exact", "rounded", "growing"] = "exact"
     prefill_logits: Literal["all", "last"] = "all"
@@ -111,22 +115,23 @@ class Declaration:
         object.__setattr__(self, "features", frozenset(self.features))
         object.__setattr__(self, "levels", tuple(self.levels))
         object.__setattr__(self, "dtypes", tuple(self.dtypes))
+        object.__setattr__(self, "pairings", tuple(self.pairings))
         _require_known(self.name, "levels", self.levels, LEVELS)
         _require_known(self.name, "dtypes", self.dtypes, DTYPES)
         _require_known(self.name, "features", sorted(self.features), tuple(FEATURES))
         _require_known(self.name, "rejections", list(self.rejections.values()), KINDS)
         _require_known(self.name, "keys", [self.keys], ("rotated", "unrotated", "unreadable"))
         _require_known(self.name, "heads", [self.heads], ("grouped", "tiled"))
+        _require_known(self.name, "pairings", self.pairings, PAIRINGS)
         _require_known(self.name, "rows_per_append", [self.rows_per_append], ("one", "any"))
         _require_known(self.name, "capacity", [self.capacity], ("exact", "rounded", "growing"))
         _require_known(self.name, "prefill_logits", [self.prefill_logits], ("all", "last"))
         _require_known(self.name, "weights", [self.weights], ("given", "own"))
-        if not self.levels:
-            raise AdapterError(
-                f"declaration of {self.name!r}: levels is empty; name at least one of {LEVELS}"
-            )
-        if not self.dtypes:
-            raise AdapterError(f"declaration of {self.name!r}: dtypes is empty; name at least one dtype")
+        for name, known in (("levels", LEVELS), ("dtypes", DTYPES), ("pairings", PAIRINGS)):
+            if not getattr(self, name):
+                raise AdapterError(
+                    f"declaration of {self.name!r}: {name} is empty; name at least one of {', '.join(known)}"
+                )
         if self.precision == LIKE_THE_DTYPE:
             object.__setattr__(self, "precision", Precision.of(self.dtypes[0]))
         for place, dtype in vars(self.precision).items():

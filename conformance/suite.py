@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from conformance import golden_files
 from conformance.adapter import Declaration
+from conformance.dialect import spoken
 from conformance.golden_bounds import bounded
 from conformance.scenarios import scenarios
 from conformance.trace.model import Trace
@@ -17,14 +18,14 @@ from conformance.twins import twin
 def traces(declaration: Declaration, *, seed: int = 0) -> Iterator[Trace]:
     """Every trace that this declaration allows, golden ones first, then their twins drawn from `seed`.
 
-    Each expectation carries a bound; a trace whose features are not all declared is left out. Raises
-    TraceError where a golden file is damaged.
+    All are said in its pairing and its order of query heads. Each expectation carries a bound; a trace whose
+    features are not all declared is left out. Raises TraceError where a golden file is damaged.
     """
     golden = tuple(golden_traces(declaration))
     twins = (relative for trace in golden if (relative := twin(trace, seed)) is not None)
     for trace in (*golden, *twins, *scenarios(declaration)):
         if trace.needs <= declaration.features:
-            yield replace(trace, dtype=declaration.dtypes[0])
+            yield spoken(replace(trace, dtype=declaration.dtypes[0]), declaration)
 
 
 def golden_traces(declaration: Declaration) -> Iterator[Trace]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Pairing = Literal["adjacent", "half"]
+PAIRINGS: tuple[Pairing, ...] = ("adjacent", "half")
 PARAMETERS = ("query", "key", "value", "output")
 """The four parameters of a layer, in the order in which identities and revisions are compared."""
 

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from conformance import AttentionConfig, Declaration, Observation, check
+from conformance import AttentionConfig, Declaration, Observation, Step, check
 from conformance.adapter import Precision
+from conformance.adapters.numpy_layer import NumpyLayerAdapter
+from conformance.dialect import spoken
 from conformance.errors import AdapterError
+from conformance.suite import traces
+from conformance.verdict import default_profiles
 
 
-def attend(query, keys, values):
-    """Causal attention, aligned at the last row; query head h reads key/value head h // (H/G)."""
-    group = query.shape[1] // keys.shape[1]
-    keys, values = keys.repeat(group, axis=1), values.repeat(group, axis=1)
+def for_each_query_head(heads, rows, *, tiled):
+    """Key/value heads as the query heads read them: h // (H/G), or, tiled, h mod G."""
+    group = heads // rows.shape[1]
+    return np.tile(rows, (1, group, 1, 1)) if tiled else rows.repeat(group, axis=1)
+
+
+def attend(query, keys, values, *, tiled=False, evidence=None):
+    """Causal attention, aligned at the last row."""
+    keys, values = (for_each_query_head(query.shape[1], part, tiled=tiled) for part in (keys, values))
     scores = query @ keys.swapaxes(2, 3) / np.sqrt(query.dtype.type(query.shape[3]))
     old = keys.shape[2] - query.shape[2]
     unseen = np.arange(keys.shape[2])[None, :] > np.arange(old, keys.shape[2])[:, None]
     scores = np.where(unseen, query.dtype.type(-np.inf), scores)
     weights = np.exp(scores - scores.max(axis=3, keepdims=True))
-    return weights / weights.sum(axis=3, keepdims=True) @ values
+    weights /= weights.sum(axis=3, keepdims=True)
+    if evidence is not None:
+        evidence["weights"] = weights
+    return weights @ values
 
 
 class Growing:
     """As most library caches: new rows are joined to the old ones, there is no capacity and no refusal."""
 
     declaration = Declaration(name="growing", levels=("attention",), capacity="growing")
+    tiled = False
 
     def build_cache(self, config: AttentionConfig, batch_size, capacity):
         dtype = self.declaration.dtypes[0]
@@ -37,7 +52,7 @@ class Growing:
     def append(self, cache, query, key, value):
         cache["keys"] = np.concatenate([cache["keys"], key], axis=2)
         cache["values"] = np.concatenate([cache["values"], value], axis=2)
-        return attend(query, cache["keys"], cache["values"])
+        return attend(query, cache["keys"], cache["values"], tiled=self.tiled)
 
     def observe(self, cache):
         return Observation(cache["keys"].shape[2], None, cache["keys"], cache["values"])
@@ -50,6 +65,70 @@ def declaring(kind, **claims):
     """An adapter of that class whose declaration claims something else."""
     base = {name: getattr(kind.declaration, name) for name in ("name", "levels", "capacity", "features")}
     return type(kind.__name__, (kind,), {"declaration": Declaration(**(base | claims))})()
+
+
+class GrowingLayer:
+    """A layer as libraries write it: halves of a head are rotated, and nothing else can be configured."""
+
+    declaration = Declaration(
+        name="growing layer", levels=("layer",), capacity="growing", features=frozenset({"chunks", "gqa"})
+    )
+    tiled = False
+
+    def build_layer(self, config, parameters):
+        if config.rope.pairing != "half":
+            raise NotImplementedError("only halves are rotated here")
+        return config, {name: np.array(part) for name, part in vars(parameters).items()}
+
+    def build_cache(self, layer, batch_size, capacity):
+        shape = (batch_size, layer[0].kv_heads, 0, layer[0].head_width)
+        return {"keys": np.zeros(shape), "values": np.zeros(shape)}
+
+    def append(self, layer, cache, rows):
+        config, weights = layer
+        lanes, count, _ = rows.shape
+        if not count:
+            return rows
+        query, key, value = (
+            (rows @ weights[name]).reshape(lanes, count, -1, config.head_width).transpose(0, 2, 1, 3)
+            for name in ("query", "key", "value")
+        )
+        positions = np.arange(count) + cache["keys"].shape[2]
+        turned = self.rotated(query, positions, config), self.rotated(key, positions, config)
+        for name, new in (("keys", turned[1]), ("values", value)):
+            cache[name] = np.concatenate([cache[name], new], axis=2)
+        seen = {"query": query, "key": key, "value": value, "rotated_query": turned[0]}
+        heads = attend(turned[0], cache["keys"], cache["values"], tiled=self.tiled, evidence=seen)
+        merged = heads.transpose(0, 2, 1, 3).reshape(lanes, count, -1)
+        output = merged @ weights["output"]
+        if "evidence" not in self.declaration.features:
+            return output
+        return Step(output, rotated_key=turned[1], heads=heads, merged=merged, **seen)
+
+    def rotated(self, rows, positions, config):
+        half = config.head_width // 2
+        angles = np.outer(positions, config.rope.base ** (-2.0 * np.arange(half) / config.head_width))
+        left, right = rows[..., :half], rows[..., half:]
+        return np.concatenate(
+            [left * np.cos(angles) - right * np.sin(angles), left * np.sin(angles) + right * np.cos(angles)],
+            axis=3,
+        )
+
+    observe, reset = Growing.observe, Growing.reset
+
+
+class Adjacent(GrowingLayer):
+    """Rotates the other pairs."""
+
+    def rotated(self, rows, positions, config):
+        mixed = rows.reshape(*rows.shape[:-1], -1, 2).swapaxes(-1, -2).reshape(rows.shape)
+        turned = super().rotated(mixed, positions, config)
+        return turned.reshape(*rows.shape[:-1], 2, -1).swapaxes(-1, -2).reshape(rows.shape)
+
+
+class OneEarly(GrowingLayer):
+    def rotated(self, rows, positions, config):
+        return super().rotated(rows, np.maximum(positions - 1, 0), config)
 
 
 # -- what it is fed with, and where it rounds
@@ -80,3 +159,78 @@ def test_what_is_fed_with_float32_is_not_held_to_float64() -> None:
 def test_a_dtype_that_is_none_is_refused_by_name(claims, named) -> None:
     with pytest.raises(AdapterError, match=named):
         Declaration(name="x", **claims)
+
+
+# -- rotary pairs and the order of query heads
+
+EVIDENT = frozenset({"chunks", "gqa", "evidence"})
+
+
+def failed(adapter, part):
+    """What fails under any profile on the traces that have `part` in their names."""
+    only = [trace for trace in traces(adapter.declaration) if part in trace.id]
+    return {c.requirement for c in check(adapter, only=only, diagnose=False).checks if c.status == "fail"}
+
+
+def test_an_implementation_of_one_pairing_says_so_and_is_judged_on_every_golden_trace() -> None:
+    half = declaring(GrowingLayer, pairings=("half",), features=EVIDENT)
+    report = check(half)
+    assert report.verdict.text == "conformant"
+    assert report.planned == len(list(traces(replace(half.declaration, pairings=("adjacent", "half")))))
+    asked = {t.layers[n].config.rope.pairing for t in traces(half.declaration) for n in t.layers}
+    assert asked == {"half"}
+    assert check(declaring(GrowingLayer), "core", diagnose=False).verdict.text == "incomplete"
+
+
+@pytest.mark.parametrize("kind", [Adjacent, OneEarly])
+def test_what_is_wrong_in_the_one_pairing_is_seen(kind) -> None:
+    assert "POSITION-OFFSET" in failed(declaring(kind, pairings=("half",)), "append-five")
+
+
+class NumpyOfOnePairing(NumpyLayerAdapter):
+    """The embedded layer, every feature declared, that refuses to be built with the other pairs."""
+
+    def __init__(self, pairing):
+        super().__init__("any")
+        self.declaration = replace(self.declaration, pairings=(pairing,))
+
+    def build_layer(self, config, parameters):
+        assert (config.rope.pairing,) == self.declaration.pairings
+        return super().build_layer(config, parameters)
+
+
+@pytest.mark.parametrize("pairing", ["adjacent", "half"])
+def test_updates_rewired_layers_and_refusals_are_said_in_the_one_pairing(pairing) -> None:
+    adapter = NumpyOfOnePairing(pairing)
+    report = check(adapter, ["strict", *default_profiles(adapter.declaration, embedded=False)])
+    assert report.verdict.text == "conformant"
+
+
+@pytest.mark.parametrize("features", [EVIDENT, EVIDENT - {"evidence"}])
+def test_tiled_heads_are_judged_as_tiled(features) -> None:
+    claims = {"pairings": ("half",), "heads": "tiled", "features": features}
+    tiled = type("Tiled", (GrowingLayer,), {"tiled": True})
+    report = check(declaring(tiled, **claims))
+    assert report.verdict.text == "conformant"
+    assert "GQA-ORDER" in failed(declaring(GrowingLayer, **claims), "grouped-heads")
+    assert "GQA-ORDER" in failed(declaring(tiled, pairings=("half",)), "grouped-heads")
+
+
+def test_tiled_heads_of_an_attention_are_judged_as_tiled() -> None:
+    claims = {"heads": "tiled", "features": frozenset({"gqa"})}
+    tiled = type("Tiled", (Growing,), {"tiled": True})
+    assert check(declaring(tiled, **claims)).verdict.text == "conformant"
+    assert "GQA-ORDER" in failed(declaring(Growing, **claims), "grouped-heads")
+
+
+def test_what_an_implementation_speaks_already_is_not_said_otherwise() -> None:
+    plain = replace(GrowingLayer.declaration, features=EVIDENT)
+    for trace in traces(plain):
+        assert spoken(trace, plain) is trace
+
+
+def test_a_pairing_that_is_none_is_refused_by_name() -> None:
+    with pytest.raises(AdapterError, match="pairings holds 'interleaved'"):
+        Declaration(name="x", pairings=("interleaved",))
+    with pytest.raises(AdapterError, match="pairings is empty"):
+        Declaration(name="x", pairings=())

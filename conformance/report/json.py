@@ -80,6 +80,7 @@ def _declaration(given: Declaration) -> dict[str, Any]:
         "deterministic": given.deterministic,
         "keys": given.keys,
         "heads": given.heads,
+        "pairings": list(given.pairings),
         "rows_per_append": given.rows_per_append,
         "capacity": given.capacity,
         "prefill_logits": given.prefill_logits,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from conformance.adapter import Declaration
+from conformance.dialect import spoken
 from conformance.search import commands
 from conformance.search.commands import Command
 from conformance.search.script import Script, Setting
@@ -27,7 +28,7 @@ class Program:
         script = Script(declaration, self.setting)
         for command in self.commands:
             command.write(script)
-        return script.finish(identifier)
+        return spoken(script.finish(identifier), declaration)
 
 
 def settings_of(declaration: Declaration) -> st.SearchStrategy[Setting]:

@@ -19,6 +19,8 @@ from conformance.wire.tokens import StorageToken, digest
 
 WORK = tuple(field.name for field in dataclasses.fields(Work))
 DECLARED = tuple(field.name for field in dataclasses.fields(Declaration) if field.name != "rejections")
+LISTS = ("levels", "dtypes", "features", "pairings")
+"""The fields of a declaration that hold a list of texts."""
 REFUSAL = ("kind", "message", "stage", "index", "value", "parameter", "expected", "found")
 OBSERVED = ("length", "capacity", "keys", "values", "storage", "extra")
 TOKEN = ("address", "digest", "nbytes", "elements", "data")
@@ -83,12 +85,12 @@ def declaration_out(declaration: Declaration) -> dict[str, Any]:
 def declaration_in(given: Any, place: str) -> Declaration:
     """The declaration of a driver's hello. Raises MessageError that names the field."""
     read = dict(fields_of(given, place, DECLARED, ("name", "levels")))
-    for name in ("levels", "dtypes", "features"):
+    for name in LISTS:
         listed = read.get(name, [])
         if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
             raise MessageError(f"{place}.{name}", f"{described(listed)} is not a list of texts")
     for name in DECLARED:
-        if name in read and name not in ("levels", "dtypes", "features", "precision", "deterministic"):
+        if name in read and name not in (*LISTS, "precision", "deterministic"):
             text(read[name], f"{place}.{name}")
     if not isinstance(read.get("deterministic", True), bool):
         raise MessageError(
