@@ -12,6 +12,7 @@ from conformance.adapter import Precision
 from conformance.adapters.numpy_layer import NumpyLayerAdapter
 from conformance.dialect import spoken
 from conformance.errors import AdapterError
+from conformance.judge import compare
 from conformance.suite import traces
 from conformance.verdict import default_profiles
 
@@ -234,3 +235,15 @@ def test_a_pairing_that_is_none_is_refused_by_name() -> None:
         Declaration(name="x", pairings=("interleaved",))
     with pytest.raises(AdapterError, match="pairings is empty"):
         Declaration(name="x", pairings=())
+
+
+# -- where a finding is
+
+
+def test_the_place_in_the_output_of_an_attention_names_its_head() -> None:
+    wanted, seen = np.zeros((2, 3, 1, 4)), np.zeros((2, 3, 1, 4))
+    seen[1, 2, 0, 3] = 1.0
+    found = compare.worst("output", seen, wanted, 1e-12, first_row=5)
+    assert (found.lane, found.head, found.position) == (1, 2, 5)
+    found = compare.worst("output", seen[:, :, 0], wanted[:, :, 0], 1e-12, first_row=5)
+    assert (found.lane, found.head, found.position) == (1, None, 7)

@@ -9,14 +9,9 @@ from numpy.typing import NDArray
 
 from conformance.judge.findings import Difference
 
-AXES = {
-    "output": ("lane", "position", None),
-    "merged": ("lane", "position", None),
-    "logits": ("lane", "position", None),
-    "weights": ("lane", "head", "position", None),
-}
 Wide = NDArray[np.float64]
-FOUR = ("lane", "head", "position", None)
+AXES = {3: ("lane", "position", None), 4: ("lane", "head", "position", None)}
+"""What stands on the axes of an array: rows of a layer or logits, rows of heads or weights."""
 
 
 def worst(
@@ -49,7 +44,7 @@ def worst(
         bound=float(limit[index] if limit.shape == gap.shape else np.broadcast_to(limit, gap.shape)[index]),
         share=float(share[index]),
         ulps=float(gap[index]) / spacing if spacing else float("inf"),
-        **_place(field, index, first_row),
+        **_place(index, first_row),
     )
 
 
@@ -69,10 +64,9 @@ def _both_nan(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(np.isnan(left) & np.isnan(right))
 
 
-def _place(field: str, index: tuple[int, ...], first_row: int) -> dict[str, int | None]:
-    names = AXES.get(field, FOUR if len(index) == 4 else ("lane", "position", None))
+def _place(index: tuple[int, ...], first_row: int) -> dict[str, int | None]:
     place: dict[str, int | None] = {}
-    for name, at in zip(names, index, strict=False):
+    for name, at in zip(AXES.get(len(index), ()), index, strict=False):
         if name is not None:
             place[name] = at + first_row if name == "position" else at
     return place
@@ -107,5 +101,5 @@ def first_bit_difference(
         bound=0.0,
         share=float("inf"),
         ulps=0.0,
-        **_place(field, index, first_row),
+        **_place(index, first_row),
     )
