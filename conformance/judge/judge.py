@@ -12,7 +12,7 @@ from conformance.judge import frame, rules
 from conformance.judge.custom import RULES
 from conformance.judge.findings import Check, Status
 from conformance.judge.kinds import ASTRAY, FRAME, kind_of
-from conformance.judge.rules import Sight
+from conformance.judge.rules import PASSED, Sight
 from conformance.player.records import Errored, Playthrough, RefusedCall
 from conformance.trace.expect import (
     Accepted,
@@ -44,8 +44,10 @@ _JUDGES: dict[type[Any], Callable[[Sight, Any], Iterator[Check]]] = {
 }
 
 
-def judge(playthrough: Playthrough, declaration: Declaration) -> list[Check]:
-    """Every check of every step that was played, in order.
+def judge(
+    playthrough: Playthrough, declaration: Declaration, *, findings_only: bool = False
+) -> list[Check]:
+    """Every check of every step that was played, in order; with `findings_only` those that did not pass.
 
     A step that broke, or was refused although it is lawful, is filed under every requirement that the
     step was to show; the steps behind it are not judged, so their requirements stay as they are.
@@ -54,9 +56,9 @@ def judge(playthrough: Playthrough, declaration: Declaration) -> list[Check]:
         return _broken(playthrough)
     checks: list[Check] = []
     for record in playthrough.records:
-        sight = Sight(playthrough, record, declaration)
-        astray = [_told(check, ASTRAY) for check in _astray(sight)]
-        checks += astray or list(_step(sight))
+        sight = Sight(playthrough, record, declaration, findings_only)
+        astray = [_told(check, _kind_astray(sight, check.requirement)) for check in _astray(sight)]
+        checks += astray or (c for c in _step(sight) if c is not PASSED)
     return checks
 
 
@@ -65,15 +67,22 @@ def _told(check: Check, kind: str) -> Check:
     return replace(check, kind=kind) if check.status in ("fail", "error") else check
 
 
+def _kind_astray(sight: Sight, requirement: str) -> str:
+    """The one look that files this step under the requirement, if it is only one."""
+    kinds = {kind_of(e) for e in sight.record.operation.expect if requirement in named_by(e)}
+    return kinds.pop() if len(kinds) == 1 else ASTRAY
+
+
 def _step(sight: Sight) -> Iterator[Check]:
     for expectation in sight.record.operation.expect:
         for check in _expectation(sight, expectation):
             yield check if check.status == "pass" else _told(check, kind_of(expectation))
-    for check in _frame(sight):
+    for check in frame_checks(sight):
         yield check if check.status == "pass" else _told(check, FRAME)
 
 
-def _frame(sight: Sight) -> Iterator[Check]:
+def frame_checks(sight: Sight) -> Iterator[Check]:
+    """What every call of this operation must leave alone, whatever the trace expects."""
     if sight.record.operation.op == "append":
         yield from frame.appended(sight)
     elif sight.record.operation.op in ("prefill", "decode"):
