@@ -59,7 +59,7 @@ def traces(declaration: Declaration) -> Iterator[Trace]:
 
 def refused_at(rows: Rows, offence: Offence, held: int) -> Trace:
     """`held` rows, the refused call, and what is still lawful beside an untouched twin."""
-    steps = [appended(rows, name, n, n + 1) for n in range(held) for name in ("main", "twin")]
+    steps = [appended(rows, name, n, n + 1, quiet=True) for n in range(held) for name in ("main", "twin")]
     steps.append(
         Operation(
             op="append",
