@@ -212,7 +212,8 @@ class OpenLayerAdapter:
 
     def grouped(self, config: LayerConfig, rows: Array) -> Array:
         """Key/value heads as the query heads read them: [B,H,n,d]."""
-        return np.repeat(rows, config.heads // config.kv_heads, axis=1)
+        group = config.heads // config.kv_heads
+        return rows if group == 1 else np.repeat(rows, group, axis=1)
 
     def grouped_keys(self, work: Work) -> Array:
         """Keys per query head."""
