@@ -9,6 +9,7 @@ from conformance.budget.attend import DENSE_ROWS
 from conformance.budget.bound import attention_bound, layer_bound
 from conformance.budget.bounds import AttentionBound, LayerBound
 from conformance.budget.condition import Kappa, layer_kappa
+from conformance.budget.expected import attention_expected, layer_expected
 from conformance.budget.forward import AttentionPass, LayerPass, attention_pass, layer_pass
 from conformance.budget.tolerance import attention_tolerance, layer_tolerance, tolerance
 from conformance.budget.units import Units, unit_roundoff
@@ -22,9 +23,11 @@ __all__ = [
     "LayerPass",
     "Units",
     "attention_bound",
+    "attention_expected",
     "attention_pass",
     "attention_tolerance",
     "layer_bound",
+    "layer_expected",
     "layer_kappa",
     "layer_pass",
     "layer_tolerance",

@@ -18,7 +18,7 @@ from conformance.budget.units import Array
 DENSE_ROWS = 64
 """Up to this many rows scores and weights are kept; beyond it memory would grow as the square of them."""
 
-_BLOCK_ELEMENTS = 2**16
+_BLOCK_ELEMENTS = 2**17
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ scaling, cached or not. The derivation, its assumptions and its limits are `docs
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from conformance.adapter import Precision
 from conformance.budget.attend import Attended, attend
 from conformance.budget.bounds import AttentionBound, LayerBound
-from conformance.budget.forward import LayerPass, is_dense, project
+from conformance.budget.forward import LayerPass, Projections, is_dense, project
 from conformance.budget.long_bound import mix_in_blocks
 from conformance.budget.mixing_bound import Mixed, mix_dense
 from conformance.budget.rotary import rotation
@@ -71,39 +72,82 @@ def bound_layer(
     row_errors: Array | None = None,
 ) -> LayerBound:
     """`layer_bound` on checked operands and arbitrary units."""
-    count = given.rows.shape[1]
+    dense = is_dense(given.rows.shape[1], dense)
     before = project(config, given, first_position) if expected is None else expected
-    rows = Operand(given.rows, np.zeros(()) if row_errors is None else row_errors)
-    query = _projected(rows, given.query, before.query, units)
-    key = _projected(rows, given.key, before.key, units)
-    value = _projected(rows, given.value, before.value, units)
-    turn = rotation(config.rope, config.head_width, first_position, count)
-    rotated_query = rotated_error(turn, before.query, before.rotated_query, query, units)
-    rotated_key = rotated_error(turn, before.key, before.rotated_key, key, units)
-    groups = config.kv_heads
+    errors = stage_errors(config, given, before, units, first_position, dense=dense, row_errors=row_errors)
     mixed = _mix(
-        Operands(
-            Operand(grouped(before.rotated_query, groups), grouped(rotated_query, groups)),
-            Operand(before.rotated_key, rotated_key),
-            Operand(before.value, value),
-        ),
+        errors.operands(before, config.kv_heads),
         ScoreCosts.of(units, config.head_width, extra_products=0),
         units,
-        dense=is_dense(count, dense),
-        exact=None if expected is None else _attended(expected, groups),
+        dense=dense,
+        exact=None if expected is None else _attended(expected, config.kv_heads),
     )
+    return layer_bound_of(given, errors, mixed, units, dense=dense)
+
+
+@dataclass(frozen=True, eq=False)
+class StageErrors:
+    """Errors of what attention gets: query and rotated_query [B,H,T,d]; the others [B,G,T,d]."""
+
+    query: Array
+    key: Array
+    value: Array
+    rotated_query: Array
+    rotated_key: Array
+
+    def operands(self, before: Projections | LayerPass, groups: int) -> Operands:
+        """What attention gets, with these errors."""
+        return Operands(
+            Operand(grouped(before.rotated_query, groups), grouped(self.rotated_query, groups)),
+            Operand(before.rotated_key, self.rotated_key),
+            Operand(before.value, self.value),
+        )
+
+
+def stage_errors(
+    config: LayerConfig,
+    given: LayerOperands,
+    before: Projections | LayerPass,
+    units: Units,
+    first_position: int,
+    *,
+    dense: bool,
+    row_errors: Array | None = None,
+) -> StageErrors:
+    """The errors of projection and rotation; dense: without the saving that long prefixes allow."""
+    rows = Operand(given.rows, np.zeros(()) if row_errors is None else row_errors)
+    weights = (given.query, given.key, given.value)
+    heads = (before.query, before.key, before.value)
+    query, key, value = (
+        units.stored(split_heads(error, exact.shape[1]), np.abs(exact))
+        for error, exact in zip(_product_errors(rows, weights, units, dense=dense), heads, strict=True)
+    )
+    turn = rotation(config.rope, config.head_width, first_position, given.rows.shape[1])
+    return StageErrors(
+        query=query,
+        key=key,
+        value=value,
+        rotated_query=rotated_error(turn, before.query, before.rotated_query, query, units),
+        rotated_key=rotated_error(turn, before.key, before.rotated_key, key, units),
+    )
+
+
+def layer_bound_of(
+    given: LayerOperands, errors: StageErrors, mixed: Mixed, units: Units, *, dense: bool
+) -> LayerBound:
+    """The bound of every field, once the error of mixing is known."""
     heads, merged = ungrouped(mixed.error), merge_heads(ungrouped(mixed.error))
     exact = Operand(merge_heads(ungrouped(mixed.heads)), merged)
-    output = _product_error(exact, given.output, units)
+    (output,) = _product_errors(exact, (given.output,), units, dense=dense)
     if units.storage:
         output = units.stored(output, np.abs(exact.exact @ given.output))
     return LayerBound(
         output=output,
-        query=query,
-        key=key,
-        value=value,
-        rotated_query=rotated_query,
-        rotated_key=rotated_key,
+        query=errors.query,
+        key=errors.key,
+        value=errors.value,
+        rotated_query=errors.rotated_query,
+        rotated_key=errors.rotated_key,
         heads=heads,
         merged=merged,
         spread=float(mixed.spread.max()),
@@ -126,23 +170,45 @@ def attention_bound(
     The operands are exact; where they are stored more coarsely than computed with, that rounding counts.
     eager, dense and errors as for `layer_bound`.
     """
-    q, k, v = attention_operands(config, query, key, value)
+    operands = attention_operands(config, query, key, value)
     units = Units.of(precision, eager=eager)
-    groups = config.kv_heads
     with np.errstate(all="ignore"):
-        kept = [units.stored(np.zeros_like(array), np.abs(array)) for array in (q, k, v)]
+        kept = kept_errors(operands, units)
         mixed = _mix(
-            Operands(
-                Operand(grouped(q, groups), grouped(kept[0], groups)),
-                Operand(k, kept[1]),
-                Operand(v, kept[2]),
-            ),
-            # A scale split between query and key rounds every feature twice more. In a layer the allowance
-            # for cosines and sines, twice what they need, covers it; here the operands come in exact.
-            ScoreCosts.of(units, config.key_width, extra_products=2),
+            attention_mixing(config, operands, kept),
+            attention_costs(config, units),
             units,
-            dense=is_dense(q.shape[2], dense),
+            dense=is_dense(operands[0].shape[2], dense),
         )
+    return attention_bound_of(kept, mixed)
+
+
+Three = tuple[Array, Array, Array]
+
+
+def kept_errors(operands: Three, units: Units) -> Three:
+    """What storing exact query, key and value costs."""
+    query, key, value = (units.stored(np.zeros_like(array), np.abs(array)) for array in operands)
+    return query, key, value
+
+
+def attention_mixing(config: AttentionConfig, operands: Three, kept: Three) -> Operands:
+    """Query, key and value with the errors that storing them made."""
+    groups = config.kv_heads
+    query = Operand(grouped(operands[0], groups), grouped(kept[0], groups))
+    return Operands(query, Operand(operands[1], kept[1]), Operand(operands[2], kept[2]))
+
+
+def attention_costs(config: AttentionConfig, units: Units) -> ScoreCosts:
+    """A scale split between query and key rounds every feature twice more.
+
+    In a layer the allowance for cosines and sines, twice what they need, covers it; here operands are exact.
+    """
+    return ScoreCosts.of(units, config.key_width, extra_products=2)
+
+
+def attention_bound_of(kept: Three, mixed: Mixed) -> AttentionBound:
+    """The bound of every field, once the error of mixing is known."""
     return AttentionBound(
         output=ungrouped(mixed.error),
         keys=kept[1],
@@ -170,13 +236,33 @@ def _attended(expected: LayerPass, groups: int) -> Attended:
     )
 
 
-def _projected(rows: Operand, weight: Array, heads: Array, units: Units) -> Array:
-    error = split_heads(_product_error(rows, weight, units), heads.shape[1])
-    return units.stored(error, np.abs(heads))
+def _product_errors(left: Operand, weights: tuple[Array, ...], units: Units, *, dense: bool) -> list[Array]:
+    """The error of left @ weight for every weight; all have as many rows."""
+    width = weights[0].shape[0]
+    cost = left.reach * accumulated(width, units.arithmetic)
+    cost += left.error
+    floor = 2.0 * width * units.underflow
+    if dense:
+        return [cost @ np.abs(weight) + floor for weight in weights]
+    ends = np.cumsum([weight.shape[1] for weight in weights])[:-1]
+    errors = _narrow_product(cost, np.abs(np.concatenate(weights, axis=1)))
+    errors += floor
+    return np.split(errors, ends, axis=-1)
 
 
-def _product_error(left: Operand, weight: Array, units: Units) -> Array:
-    width = weight.shape[0]
-    cost = left.error + accumulated(width, units.arithmetic) * left.reach
-    error: Array = cost @ np.abs(weight) + 2.0 * width * units.underflow
-    return error
+def _narrow_product(left: Array, right: Array) -> Array:
+    """left @ right of magnitudes, never too small, in single precision, which halves its cost.
+
+    Both are scaled to at most 1, so that what underflows is less than 2**-126 a term; the sum of n products
+    loses at most n + 2 roundings of its own size.
+    """
+    width = right.shape[0]
+    scales = [max(float(part.max()), 2.0**-1000) for part in (left, right)]
+    narrow = [np.empty(part.shape, dtype=np.float32) for part in (left, right)]
+    for part, scale, scaled in zip((left, right), scales, narrow, strict=True):
+        np.multiply(part, 1.0 / scale, out=scaled, casting="same_kind")
+    whole = scales[0] * scales[1]
+    product: Array = (narrow[0] @ narrow[1]).astype(np.float64)
+    product *= (1.0 + (width + 6.0) * 2.0**-23) * whole
+    product += width * 2.0**-120 * whole
+    return product

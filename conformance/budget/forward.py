@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from conformance.budget.attend import DENSE_ROWS, attend
+from conformance.budget.attend import DENSE_ROWS, Attended, attend
 from conformance.budget.rotary import rotation
 from conformance.budget.shapes import (
     LayerOperands,
@@ -104,6 +104,11 @@ def run_layer(
         before.value,
         dense=is_dense(given.rows.shape[1], dense),
     )
+    return layer_pass_of(before, attended, given)
+
+
+def layer_pass_of(before: Projections, attended: Attended, given: LayerOperands) -> LayerPass:
+    """Every stage, once attention is done."""
     heads = ungrouped(attended.heads)
     merged = merge_heads(heads)
     return LayerPass(

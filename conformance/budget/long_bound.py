@@ -9,12 +9,13 @@ deviation of the values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from conformance.budget.attend import causal_blocks
-from conformance.budget.mixing_bound import Mixed, finish_heads, furthest, hull, row_lengths
+from conformance.budget.mixing_bound import Mixed, finish_heads, furthest, row_lengths, running_range
 from conformance.budget.score_bound import Operand, Operands, ScoreCosts
 from conformance.budget.units import Array, Units
 
@@ -23,30 +24,91 @@ _SLACK = 1.0 + 2.0**-30
 
 _TINY = 2.0**-1000
 
+_LANE_ELEMENTS = 2**15
+"""From this size on a lane is computed by itself."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One precision for which the error is asked: operands that differ from those of other claims by their
+    errors alone, and what roundings cost."""
+
+    operands: Operands
+    costs: ScoreCosts
+    units: Units
+
+    def of(self, lanes: tuple[slice, slice]) -> Claim:
+        """The same of some lanes and key/value heads alone."""
+        return replace(self, operands=self.operands.of(lanes))
+
 
 def mix_in_blocks(given: Operands, costs: ScoreCosts, units: Units) -> Mixed:
     """As `mix_dense`, but without weights; the heads without error are computed on the way."""
-    query, key, value = given.query, given.key, given.value.shared()
-    parts = _separate(query, key, costs)
-    walked = _walk(query.exact, key.exact, given.value, parts.beta)
-    heads, largest = walked.heads, walked.largest
+    return mix_all_in_blocks([Claim(given, costs, units)])[0]
 
-    slope, beta = parts.slope[..., None], walked.beta
+
+def mix_all_in_blocks(claims: Sequence[Claim]) -> list[Mixed]:
+    """`mix_in_blocks` for several precisions of the same rows, in one walk over the weights.
+
+    Large lanes are taken one after the other, so that what is computed of one stays in the processor's cache.
+    """
+    exact = claims[0].operands.value.exact
+    if exact[0, 0].size < _LANE_ELEMENTS or exact.shape[:2] == (1, 1):
+        return _mix_lanes(claims)
+    shape = claims[0].operands.query.exact.shape
+    found = [
+        Mixed(np.empty((*shape[:-1], exact.shape[-1])), np.empty((*shape[:-1], exact.shape[-1])), None,
+              np.empty(shape[:-1]))
+        for _ in claims
+    ]  # fmt: skip
+    for b, g in np.ndindex(*exact.shape[:2]):
+        lane = np.s_[b : b + 1, g : g + 1]
+        for whole, part in zip(found, _mix_lanes([claim.of(lane) for claim in claims]), strict=True):
+            whole.heads[lane], whole.error[lane], whole.spread[lane] = part.heads, part.error, part.spread
+    return found
+
+
+def _mix_lanes(claims: Sequence[Claim]) -> list[Mixed]:
+    parts = [_separate(claim.operands.query, claim.operands.key, claim.costs) for claim in claims]
+    first = claims[0].operands
+    errors = [claim.operands.value.error for claim in claims]
+    walked = _walk(first.query.exact, first.key.exact, first.value.exact, errors, [p.beta for p in parts])
+    return [
+        _mixed(claim, part, walked, own) for claim, part, own in zip(claims, parts, walked.own, strict=True)
+    ]
+
+
+def _mixed(claim: Claim, parts: _Separated, walked: _Walked, own: _Means) -> Mixed:
+    costs, units, value = claim.costs, claim.units, claim.operands.value.shared()
+    heads, largest = walked.heads, walked.largest
+    slope, beta = parts.slope[..., None], own.beta
     offset = costs.underflow + costs.largest * np.abs(largest)
     offset += costs.position * row_lengths(heads.shape[-2])
     spread = (slope * beta + offset) * _SLACK
     worst = slope * furthest(parts.beta[..., None])[:, :, None] + offset
-    size = np.sqrt((slope * slope) * walked.beta_squared + offset * (2.0 * slope * beta + offset))
+    size = np.sqrt((slope * slope) * own.beta_squared + offset * (2.0 * slope * beta + offset))
     # e**x - 1 <= x (e**worst - 1) / worst, and sum p e**-eps >= e**-spread by convexity
     rise = np.where(worst > 0.0, np.expm1(worst) / worst, 1.0) * np.exp(spread) * _SLACK
     growth = np.exp(worst + spread) * _SLACK
 
-    error = np.fmin((rise * size) * walked.deviation, hull(value.exact, heads))
-    error += np.fmin(growth * walked.carried, furthest(value.error))
-    summed = np.fmin(growth * (np.abs(heads) + walked.deviation + walked.carried), furthest(value.reach))
+    lowest, highest = running_range(value.exact)
+    furthest_error = furthest(value.error)
+    reach = np.maximum(highest, -lowest)
+    reach += furthest_error
+    error = np.fmin((rise * size) * walked.deviation, np.maximum(heads - lowest, highest - heads))
+    error += np.fmin(growth * own.carried, furthest_error)
+    summed = np.abs(heads)
+    summed += walked.deviation
+    summed += own.carried
+    summed *= growth
+    np.fmin(summed, reach, out=summed)
     logarithm = np.abs(largest) + parts.size[..., None]
-    error = finish_heads(error, heads=heads, value=value, summed=summed, logarithm=logarithm, units=units)
-    return Mixed(heads, error * _SLACK, None, spread[..., 0])
+    error = finish_heads(
+        error, heads=heads, seen=row_lengths(heads.shape[-2]) * reach, summed=summed,
+        logarithm=logarithm, units=units,
+    )  # fmt: skip
+    error *= _SLACK
+    return Mixed(heads, error, None, spread[..., 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,56 +140,98 @@ def _separate(query: Operand, key: Operand, costs: ScoreCosts) -> _Separated:
 
 
 @dataclass(frozen=True, eq=False)
+class _Means:
+    """Means of one claim under the weights of every row, never too small: carried (the errors of the values)
+    [B,G,r,T,dv], beta and beta_squared [B,G,r,T,1]."""
+
+    carried: Array
+    beta: Array
+    beta_squared: Array
+
+
+@dataclass(frozen=True, eq=False)
 class _Walked:
     """Means under the weights of every row, each but `heads` never too small.
 
-    heads, deviation (of the values, root mean square) and carried (of their errors) [B,G,r,T,dv];
-    beta, beta_squared and largest (score) [B,G,r,T,1].
+    heads and deviation (of the values, root mean square) [B,G,r,T,dv]; largest (score) [B,G,r,T,1]; own: what
+    belongs to each claim.
     """
 
     heads: Array
     deviation: Array
-    carried: Array
-    beta: Array
-    beta_squared: Array
     largest: Array
+    own: list[_Means]
 
 
-def _walk(query: Array, key: Array, value: Operand, beta: Array) -> _Walked:
-    share, count, width = query.shape[2], query.shape[3], value.exact.shape[-1]
-    centre = value.exact.mean(axis=-2, keepdims=True)
-    away = value.exact - centre
+def _walk(query: Array, key: Array, value: Array, errors: list[Array], betas: list[Array]) -> _Walked:
+    share, count, width = query.shape[2], query.shape[3], value.shape[-1]
+    centre = value.mean(axis=-2, keepdims=True)
+    away = value - centre
     reach = _top(np.abs(away))
     away /= reach
-    moments = np.concatenate([away, away * away], axis=-1)
-    limit = _top(value.error)
-    # these means need few digits, and single precision halves their cost; `lost` gives back what it loses
-    narrow = np.concatenate([value.error / limit, beta[..., None], beta[..., None] ** 2], axis=-1)
-    narrow = narrow.astype(np.float32)
+    away *= away
+    limits = [_top(error) for error in errors]
+    scaled = [error / limit for error, limit in zip(errors, limits, strict=True)]
+    pairs = [column for beta in betas for column in (beta[..., None], beta[..., None] ** 2)]
+    # means of what is only bounded need few digits, and single precision halves their cost; `lost` gives back
+    # what it loses
+    columns = np.concatenate([away, *scaled, *pairs], axis=-1, dtype=np.float32, casting="same_kind")
 
-    means = np.empty((*query.shape[:-1], 3 * width + 2))
+    heads = np.empty((*query.shape[:-1], width))
+    means = np.empty((*query.shape[:-1], columns.shape[-1]))
     largest = np.empty((*query.shape[:-1], 1))
+    single = np.empty(0, dtype=np.float32)
+    lost, flushed = 1.0 + (count + 8.0) * 2.0**-23, count * 2.0**-120
     for block in causal_blocks(query, key):
-        lane, stop = block.lane, block.rows.stop
-        mean = np.empty((len(block.weights), means.shape[-1]))
-        mean[:, : 2 * width] = block.weights @ moments[lane][:stop]
-        mean[:, 2 * width :] = block.weights.astype(np.float32) @ narrow[lane][:stop]
-        mean /= block.weights.sum(axis=-1, keepdims=True)
-        means[lane][:, block.rows] = mean.reshape(share, -1, mean.shape[-1])
+        lane, stop, weights = block.lane, block.rows.stop, block.weights
+        total = weights.sum(axis=-1, keepdims=True)
+        # as `attend` has it, so that the heads are those of the pass
+        mixed = weights @ value[lane][:stop]
+        mixed /= total
+        single = single if single.size >= weights.size else np.empty(weights.size, dtype=np.float32)
+        narrow = single[: weights.size].reshape(weights.shape)
+        np.copyto(narrow, weights, casting="same_kind")
+        heads[lane][:, block.rows] = mixed.reshape(share, -1, width)
+        mean = (narrow @ columns[lane][:stop]).reshape(share, -1, columns.shape[-1])
+        own = means[lane][:, block.rows]
+        np.multiply(mean, lost / total.reshape(share, -1, 1), out=own)
+        own += flushed
         largest[lane][:, block.rows] = block.largest.reshape(share, -1, 1)
 
-    first, second = means[..., :width], means[..., width : 2 * width]
-    lost = (count + 8.0) * 2.0**-23
-    rest = means[..., 2 * width :] * (1.0 + lost) + count * 2.0**-120
-    variance = np.maximum(second - first * first, 0.0) + (4.0 * count + 64.0) * 2.0**-53 * second + _TINY
+    names = range(len(errors))
+    starts = [width * (1 + name) for name in names]
+    ends = [width * (1 + len(errors)) + 2 * name for name in names]
     return _Walked(
-        heads=centre[:, :, None] + reach[:, :, None] * first,
-        deviation=reach[:, :, None] * np.sqrt(variance),
-        carried=limit[:, :, None] * rest[..., :width],
-        beta=rest[..., width : width + 1],
-        beta_squared=rest[..., width + 1 :],
+        heads=heads,
+        deviation=_deviation(means[..., :width], heads, value, centre, reach),
         largest=largest,
+        own=[
+            _Means(
+                carried=limit[:, :, None] * means[..., start : start + width],
+                beta=means[..., end : end + 1],
+                beta_squared=means[..., end + 1 : end + 2],
+            )
+            for limit, start, end in zip(limits, starts, ends, strict=True)
+        ],
     )
+
+
+def _deviation(second: Array, heads: Array, value: Array, centre: Array, reach: Array) -> Array:
+    """The root mean square of v - o, from that of (v - c) / reach and from o; never too small."""
+    count = value.shape[-2]
+    away = np.abs(heads - centre[:, :, None])
+    # what summing has cost the heads, which may have made them too far from the centre
+    away -= (4.0 * count + 64.0) * 2.0**-53 * _top(np.abs(value))[:, :, None]
+    np.maximum(away, 0.0, out=away)
+    away /= reach[:, :, None]
+    away *= away
+    variance: Array = second - away
+    np.maximum(variance, 0.0, out=variance)
+    variance += (4.0 * count + 64.0) * 2.0**-53 * second
+    variance += _TINY
+    np.sqrt(variance, out=variance)
+    variance *= reach[:, :, None]
+    return variance
 
 
 def _top(magnitude: Array) -> Array:

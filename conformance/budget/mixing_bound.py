@@ -61,7 +61,12 @@ def mix_dense(given: Operands, exact: Attended, costs: ScoreCosts, units: Units)
     summed = np.fmin(raised @ value.reach, furthest(value.reach))
     logarithm = np.abs(largest) + magnitude.max(axis=-1, keepdims=True)
     error = finish_heads(
-        shift + carried, heads=heads, value=value, summed=summed, logarithm=logarithm, units=units
+        shift + carried,
+        heads=heads,
+        seen=np.cumsum(value.reach, axis=-2),
+        summed=summed,
+        logarithm=logarithm,
+        units=units,
     )
 
     rest = _others(weights)
@@ -104,19 +109,28 @@ def score_error(query: Operand, key: Operand, magnitude: Array, costs: ScoreCost
 
 
 def finish_heads(
-    error: Array, *, heads: Array, value: Operand, summed: Array, logarithm: Array, units: Units
+    error: Array, *, heads: Array, seen: Array, summed: Array, logarithm: Array, units: Units
 ) -> Array:
     """Add what mixing itself rounds to `error` [..., T, dv], the error that weights and values cause.
 
-    summed: sum_j p_j |v_j|. logarithm [..., T, 1]: largest magnitude of a score plus that of the maximum.
+    seen: sum_j |v_j|. summed: sum_j p_j |v_j|. logarithm [..., T, 1]: largest magnitude of a score plus that
+    of the maximum.
     """
     lengths = row_lengths(heads.shape[-2])
-    error = error + normalising(logarithm, lengths, units) * (np.abs(heads) + error)
-    reach = np.abs(heads) + error
-    error = error + (_sums(lengths, units) + units.storage) * (summed + reach)
-    seen = np.cumsum(value.reach, axis=-2)
-    error += 2.0 * units.underflow * (lengths + 1.0 + seen) + units.stored_underflow * (1.0 + seen)
-    return units.stored(error, np.abs(heads))
+    magnitude = np.abs(heads)
+    reach = magnitude + error
+    error = error + normalising(logarithm, lengths, units) * reach
+    np.add(magnitude, error, out=reach)
+    reach += summed
+    reach *= _sums(lengths, units) + units.storage
+    error += reach
+    floor = 1.0 + seen
+    if units.stored_underflow:
+        error += units.stored_underflow * floor
+    floor += lengths
+    floor *= 2.0 * units.underflow
+    error += floor
+    return units.stored(error, magnitude)
 
 
 def row_lengths(count: int) -> Array:
@@ -137,10 +151,14 @@ def normalising(logarithm: Array, lengths: Array, units: Units) -> Array:
 
 def hull(value: Array, heads: Array) -> Array:
     """[..., T, dv]: the largest distance of a mixture from any value that it may mix."""
-    lowest = np.minimum.accumulate(value, axis=-2)
-    highest = np.maximum.accumulate(value, axis=-2)
+    lowest, highest = running_range(value)
     distance: Array = np.maximum(heads - lowest, highest - heads)
     return distance
+
+
+def running_range(value: Array) -> tuple[Array, Array]:
+    """[..., T, dv] each: the smallest and the largest of the positions seen so far."""
+    return np.minimum.accumulate(value, axis=-2), np.maximum.accumulate(value, axis=-2)
 
 
 def furthest(magnitude: Array) -> Array:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from conformance.budget.rotary import Rotation
 from conformance.budget.units import Array, Units, accumulated
+
+_HEAD_ELEMENTS = 2**15
+"""From this size on a head is computed by itself, so that it stays in the processor's cache."""
 
 
 def angle_error(turn: Rotation, units: Units) -> Array:
@@ -25,20 +30,49 @@ def rotated_error(turn: Rotation, heads: Array, rotated: Array, error: Array, un
     A wrong angle moves a rotated pair at right angles to itself; the cosines, the sines, two products and a
     sum are rounded. At position 0 the cosine is 1 and the sine 0, and nothing is rounded but the storing.
     """
-    wrong = angle_error(turn, units)
-    sideways = np.minimum(wrong, 1.0)
-    cosine = turn.both(np.minimum(np.abs(turn.cosine) + sideways, 1.0))
-    sine = turn.both(np.minimum(np.abs(turn.sine) + sideways, 1.0))
-    shortfall = turn.both(np.minimum(0.5 * wrong * wrong, 2.0))
-    lift = turn.both(_roundings(units) * (turn.angle != 0.0))
-    length = np.abs(rotated)
-    carried = error + lift * (np.abs(heads) + error)
-    total = cosine * carried
-    total += sine * turn.partner(carried)
-    total += turn.both(sideways) * turn.partner(length)
-    total += shortfall * length
+    tables = _Tables.of(turn, units)
+    if heads[0, 0].size < _HEAD_ELEMENTS:
+        total = tables.error(turn, heads, rotated, error)
+    else:
+        total = np.empty(heads.shape)
+        for head in np.ndindex(*heads.shape[:2]):
+            total[head] = tables.error(turn, heads[head], rotated[head], error[head])
     total += 4.0 * units.underflow
-    return units.stored(total, length)
+    return units.stored(total, np.abs(rotated))
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """What the error of a rotation is made of, each [T, d]: factors of what is carried along (cosine, sine),
+    of the length of the partner (sideways) and of a feature's own (shortfall), and of the heads (lift)."""
+
+    cosine: Array
+    sine: Array
+    sideways: Array
+    shortfall: Array
+    lift: Array
+
+    @classmethod
+    def of(cls, turn: Rotation, units: Units) -> _Tables:
+        wrong = angle_error(turn, units)
+        sideways = np.minimum(wrong, 1.0)
+        return cls(
+            cosine=turn.both(np.minimum(np.abs(turn.cosine) + sideways, 1.0)),
+            sine=turn.both(np.minimum(np.abs(turn.sine) + sideways, 1.0)),
+            sideways=turn.both(sideways),
+            shortfall=turn.both(np.minimum(0.5 * wrong * wrong, 2.0)),
+            lift=turn.both(_roundings(units) * (turn.angle != 0.0)),
+        )
+
+
+    def error(self, turn: Rotation, heads: Array, rotated: Array, error: Array) -> Array:
+        """The error of one head or of all, before it is stored; `error` is that of the heads."""
+        length = np.abs(rotated)
+        carried = error + self.lift * (np.abs(heads) + error)
+        total = self.cosine * carried
+        total += turn.partner(self.sine * carried + self.sideways * length)
+        total += self.shortfall * length
+        return total
 
 
 def _roundings(units: Units) -> float:

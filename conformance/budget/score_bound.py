@@ -27,6 +27,10 @@ class Operand:
         grown: Array = np.abs(self.exact) + self.error
         return grown
 
+    def of(self, lanes: tuple[slice, slice]) -> Operand:
+        """Some lanes and key/value heads alone."""
+        return Operand(self.exact[lanes], self.error[lanes])
+
     def shared(self) -> Operand:
         """[B,G,T,*] as [B,G,1,T,*]."""
         return Operand(self.exact[:, :, None], self.error[:, :, None])
@@ -39,6 +43,10 @@ class Operands:
     query: Operand
     key: Operand
     value: Operand
+
+    def of(self, lanes: tuple[slice, slice]) -> Operands:
+        """Some lanes and key/value heads alone."""
+        return Operands(self.query.of(lanes), self.key.of(lanes), self.value.of(lanes))
 
     def shared(self) -> Operands:
         """Key and value with an axis of length 1 in the place of r."""
@@ -66,10 +74,7 @@ class ScoreCosts:
         """extra_products: roundings of single features where scaling is split between query and key."""
         return cls(
             dot=accumulated(width + extra_products, units.arithmetic) + units.intermediate,
-            scale=4.0 * units.arithmetic
-            + 2.0 * units.intermediate
-            + 2.0 * units.softmax
-            + 2.0 * units.cast,
+            scale=4.0 * units.arithmetic + 2.0 * units.intermediate + 2.0 * units.softmax + 2.0 * units.cast,
             largest=2.0 * units.softmax,
             position=4.0 * units.softmax,
             underflow=2.0 * (width + 2) * units.underflow + 2.0 * units.stored_underflow,
