@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite, nan, ulp
 from typing import Any
 
 import numpy as np
@@ -26,26 +27,52 @@ def worst(
 
     A number that is not finite where a finite one is expected uses an infinite share.
     """
-    seen, wanted, limit = _wide(observed), _wide(expected), _wide(np.asarray(bound))
+    seen, wanted, limit = _wide(observed), _wide(expected), _wide(bound)
     with np.errstate(all="ignore"):
         gap = np.abs(seen - wanted)
         share = gap / limit
-        if not np.isfinite(share.max()):
+        # The first NaN, else the largest: where that is finite, all are.
+        at = int(share.argmax())
+        if not isfinite(share.item(at)):
             gap, share = _shares(seen, wanted, gap, limit)
-    index = tuple(int(i) for i in np.unravel_index(int(share.argmax()), share.shape))
-    value, shown = float(wanted[index]), float(seen[index])
-    spacing = float(np.spacing(abs(value))) if np.isfinite(value) else float("nan")
+            at = int(share.argmax())
+    index = _index(at, share.shape)
+    value, difference = float(wanted[index]), gap.item(at)
+    spacing = ulp(value) if isfinite(value) else nan
     return Difference(
         field=field,
         index=index,
         expected=value,
-        observed=shown,
-        difference=float(gap[index]),
-        bound=float(limit[index] if limit.shape == gap.shape else np.broadcast_to(limit, gap.shape)[index]),
-        share=float(share[index]),
-        ulps=float(gap[index]) / spacing if spacing else float("inf"),
+        observed=float(seen[index]),
+        difference=difference,
+        bound=_at(limit, index),
+        share=share.item(at),
+        ulps=difference / spacing,
         **_place(index, first_row),
     )
+
+
+def within(observed: NDArray[Any], expected: NDArray[Any], bound: float | NDArray[Any]) -> bool:
+    """Whether every element keeps its bound; what is not finite may be right all the same, see `worst`."""
+    with np.errstate(all="ignore"):
+        return bool((np.abs(_wide(observed) - _wide(expected)) <= bound).all())
+
+
+def _at(limit: Wide, index: tuple[int, ...]) -> float:
+    """The bound that holds at an index: it may be one number, or have axes of length 1."""
+    if limit.ndim == 0:
+        return float(limit)
+    own = index[len(index) - limit.ndim :]
+    return float(limit[tuple(min(at, size - 1) for at, size in zip(own, limit.shape, strict=True))])
+
+
+def _index(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The index of an element by its number in row-major order."""
+    index = []
+    for size in reversed(shape):
+        flat, at = divmod(flat, size)
+        index.append(at)
+    return tuple(reversed(index))
 
 
 def _shares(seen: Wide, wanted: Wide, gap: Wide, limit: Wide) -> tuple[Wide, Wide]:
@@ -56,7 +83,7 @@ def _shares(seen: Wide, wanted: Wide, gap: Wide, limit: Wide) -> tuple[Wide, Wid
     return gap, np.where(gap == 0.0, 0.0, used)
 
 
-def _wide(given: NDArray[Any]) -> Wide:
+def _wide(given: float | NDArray[Any]) -> Wide:
     return np.asarray(given, dtype=np.float64)
 
 
@@ -74,11 +101,7 @@ def _place(index: tuple[int, ...], first_row: int) -> dict[str, int | None]:
 
 def same_bits(left: NDArray[Any], right: NDArray[Any]) -> bool:
     """True where shape, dtype and every bit agree."""
-    return (
-        left.shape == right.shape
-        and left.dtype == right.dtype
-        and np.ascontiguousarray(left).tobytes() == np.ascontiguousarray(right).tobytes()
-    )
+    return left.shape == right.shape and left.dtype == right.dtype and left.tobytes() == right.tobytes()
 
 
 def first_bit_difference(

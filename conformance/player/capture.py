@@ -88,16 +88,17 @@ def count(given: Any, what: str) -> int:
     return int(given)
 
 
-def view(seen: Any) -> CacheView:
-    """An observation, copied. Raises AdapterError where it is none."""
+def view(seen: Any, *, storage: bool = True) -> CacheView:
+    """An observation, copied, with or without the physical buffers. Raises AdapterError where it is none."""
     if not isinstance(seen, Observation):
         raise AdapterError(f"observe returned {_describe(seen)}; it must return an Observation")
+    wanted = storage and seen.storage is not None
     return CacheView(
         length=count(seen.length, "Observation.length"),
         capacity=None if seen.capacity is None else count(seen.capacity, "Observation.capacity"),
         keys=None if seen.keys is None else copy(seen.keys, "Observation.keys"),
         values=None if seen.values is None else copy(seen.values, "Observation.values"),
-        storage=None if seen.storage is None else tuple(buffer(entry) for entry in seen.storage),
+        storage=tuple(buffer(entry) for entry in seen.storage) if wanted else None,
         extra=dict(seen.extra),
     )
 

@@ -22,7 +22,7 @@ from conformance.player.records import (
     StepRecord,
 )
 from conformance.player.stage import Stage
-from conformance.trace.expect import Apart, Custom, Refused
+from conformance.trace.expect import Apart, Close, Custom, Length, Refused, Same, Shapes
 from conformance.trace.model import Operation, Trace
 
 ANSWERS = frozenset({"append", "full_prefix", "prefill", "decode"})
@@ -58,7 +58,10 @@ def _step(
 ) -> StepRecord:
     watched = _watched(stage, operation)
     before: dict[str, CacheView] = {}
+    logical = _asks_rows_alone(operation)
     for name in watched:
+        if logical and name not in seen:
+            continue
         earlier = seen.get(name) or _observed(stage, declaration, name)
         if isinstance(earlier, Errored):
             return StepRecord(index, operation, earlier, before, {})
@@ -73,11 +76,14 @@ def _step(
     # A change of one cache may reach another: what was seen of the others is no longer evidence.
     seen.clear()
     for name in (*watched, *_appeared(stage, operation, watched)):
-        later = _observed(stage, declaration, name)
+        later = _observed(stage, declaration, name, storage=not logical)
         if isinstance(later, Errored):
-            return StepRecord(index, operation, later, before, after, changed)
+            # Where the call itself broke, that is the cause; that nothing can be seen afterwards follows.
+            cause = outcome if isinstance(outcome, Errored) else later
+            return StepRecord(index, operation, cause, before, {}, changed)
         after[name] = later
-        seen[name] = later
+        if not logical:
+            seen[name] = later
     return StepRecord(index, operation, outcome, before, after, changed)
 
 
@@ -94,8 +100,16 @@ def _appeared(stage: Stage, operation: Operation, watched: tuple[str, ...]) -> t
     return (name,) if new and name not in watched and operation.watch is None else ()
 
 
-def _observed(stage: Stage, declaration: Declaration, name: str) -> CacheView | Errored:
-    shown = call(declaration, lambda: capture.view(stage.observe(name)))
+def _asks_rows_alone(operation: Operation) -> bool:
+    """Whether a step only looks, and at nothing but logical rows: one look is enough, without the storage."""
+    only_looks = operation.op == "observe" and not operation.arguments
+    return only_looks and all(isinstance(e, Close | Same | Length | Shapes) for e in operation.expect)
+
+
+def _observed(
+    stage: Stage, declaration: Declaration, name: str, *, storage: bool = True
+) -> CacheView | Errored:
+    shown = call(declaration, lambda: capture.view(stage.observe(name), storage=storage))
     if isinstance(shown, RefusedCall):
         return Errored(f"observe refused: {shown.kind}: {shown.message}")
     if isinstance(shown, Errored):
@@ -117,7 +131,7 @@ def _carry_out(
         if value is None:
             return Returned()
         handed.update(value if isinstance(value, dict) else capture.raw_fields(value))
-        return capture.returned(value, handed)
+        return capture.returned(value, _kept(operation, handed))
 
     outcome = call(declaration, work)
     if operation.label:
@@ -126,6 +140,17 @@ def _carry_out(
     if isinstance(outcome, Returned) and any(isinstance(e, Apart) for e in operation.expect):
         return replace(outcome, aliases=_aliases(stage, operation, handed))
     return outcome
+
+
+def _kept(operation: Operation, handed: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is copied of the arrays that a call handed out: of a step in a long trace, only what is asked for.
+
+    The evidence of n steps holds n * n weights, which no one looks at there.
+    """
+    if operation.watch != () or operation.label:
+        return handed
+    asked = {"output", *(e.field for e in operation.expect if isinstance(e, Close | Same))}
+    return {name: value for name, value in handed.items() if name in asked}
 
 
 def _aliases(stage: Stage, operation: Operation, handed: Mapping[str, Any]) -> tuple[str, ...]:
