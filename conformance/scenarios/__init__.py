@@ -14,6 +14,7 @@ from conformance.scenarios import (
     extreme,
     grouped,
     lifecycle,
+    long,
     non_finite,
     numbers,
     order,
@@ -41,6 +42,7 @@ FAMILIES = (
     numbers,
     two_layers,
     paged,
+    long,
 )
 
 

@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 
 from conformance.adapter import Declaration, Precision
 from conformance.budget import (
+    DENSE_ROWS,
+    AttentionBound,
+    AttentionPass,
     LayerBound,
     LayerPass,
-    attention_pass,
-    attention_tolerance,
+    attention_expected,
+    layer_expected,
     layer_pass,
     layer_tolerance,
 )
@@ -28,6 +31,19 @@ from conformance.values import AttentionConfig, LayerConfig, LayerParameters, Ro
 
 PROMISE = 1e-12
 """The promise in float64: agreement is asked to 1e-12 even where a smaller bound is provable."""
+
+
+HUGE = {"float64": 1e300, "float32": 1e38, "bfloat16": 1e38, "float16": 6e4}
+"""A number near the end of what each dtype can hold."""
+
+
+SIGNIFICAND = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11}
+"""Bits of the significand of each dtype."""
+
+
+def huge(declaration: Declaration) -> float:
+    """A huge number that an implementation can store, whatever it is fed with."""
+    return min(HUGE[declaration.dtypes[0]], HUGE[declaration.precision.storage])
 
 
 def matrix(rows: int, columns: int, a: int, b: int, shift: int) -> Array:
@@ -89,14 +105,25 @@ class LayerRows:
     @cached_property
     def expected(self) -> LayerPass:
         """The full-prefix pass."""
-        return layer_pass(self.config, self.parameters, self.rows)
+        return self._long[0] if self._is_long else layer_pass(self.config, self.parameters, self.rows)
 
     @cached_property
     def tolerance(self) -> LayerBound:
         """The gate of every field."""
+        if self._is_long:
+            return self._long[1]
         return layer_tolerance(
             self.config, self.parameters, self.rows, self.declaration.precision, expected=self.expected
         )
+
+    @property
+    def _is_long(self) -> bool:
+        return bool(self.rows.shape[1] > DENSE_ROWS)
+
+    @cached_property
+    def _long(self) -> tuple[LayerPass, LayerBound]:
+        """Pass and gate in one walk over the weights."""
+        return layer_expected(self.config, self.parameters, self.rows, self.declaration.precision)
 
     @property
     def lanes(self) -> int:
@@ -166,15 +193,19 @@ class AttentionRows:
     fields = ("output", "keys", "values")
 
     @cached_property
+    def _both(self) -> tuple[AttentionPass, AttentionBound]:
+        precision = self.declaration.precision
+        return attention_expected(self.config, self.query, self.key, self.value, precision)
+
+    @property
     def expected(self) -> Any:
         """The full-prefix pass."""
-        return attention_pass(self.config, self.query, self.key, self.value)
+        return self._both[0]
 
-    @cached_property
+    @property
     def tolerance(self) -> Any:
         """The gate of every field."""
-        precision = self.declaration.precision
-        return attention_tolerance(self.config, self.query, self.key, self.value, precision)
+        return self._both[1]
 
     @property
     def lanes(self) -> int:
@@ -288,8 +319,8 @@ def material(declaration: Declaration, *, lanes: int = 2, rows: int = 6, shift: 
         return layer
     made = layer.expected
     attention = AttentionConfig(config.heads, config.kv_heads, config.head_width, config.head_width)
-    query, key = (_fitting(part, declaration) for part in (made.rotated_query, made.rotated_key))
-    return AttentionRows(declaration, attention, query, key, made.value)
+    parts = (fitting(p, declaration) for p in (made.rotated_query, made.rotated_key, made.value))
+    return AttentionRows(declaration, attention, *parts)
 
 
 def store_rows(
@@ -301,10 +332,11 @@ def store_rows(
     return StoreRows(declaration, StoreConfig(layers, 3, 5, 4), keys, values)
 
 
-def _fitting(given: NDArray[Any], declaration: Declaration) -> Array:
-    """Rounded to 1/64, which narrow dtypes hold exactly; in float64 every bit is used."""
-    exact = declaration.dtypes[0] == "float64"
-    return given if exact else np.asarray(np.round(given * 64.0) / 64.0, dtype=np.float64)
+def fitting(given: NDArray[Any], declaration: Declaration) -> Array:
+    """Rounded to the dtype that the implementation is fed with, so that it gets what the pass gets."""
+    bits = 2.0 ** SIGNIFICAND[declaration.dtypes[0]]
+    fraction, exponent = np.frexp(np.asarray(given, dtype=np.float64))
+    return np.asarray(np.ldexp(np.round(fraction * bits) / bits, exponent))
 
 
 def appended(
