@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from conformance.adapter import Declaration
-from conformance.adapters.naming import is_embedded, resolve
-from conformance.contract import CONTRACT_VERSION
+from conformance.adapters.naming import build, is_embedded, resolve
+from conformance.contract import CONTRACT_VERSION, profile_requirements
 from conformance.errors import AdapterError, UsageError
 from conformance.judge import judge
 from conformance.observed import Observed
@@ -48,26 +48,20 @@ def check(
     begun = time.perf_counter()
     name = adapter if isinstance(adapter, str) else _name_of(adapter)
     try:
-        implementation = resolve(adapter) if isinstance(adapter, str) else made(adapter)
+        implementation = resolve(adapter) if isinstance(adapter, str) else build(adapter, name)
         declaration = declared(implementation)
     except AdapterError as error:
         return _broken(name, error, time.perf_counter() - begun)
     wanted = _profiles(profile, declaration, name)
-    verdict(wanted, declaration, ())  # an unknown profile is refused before anything is played
+    counted = requirements(wanted, declaration)  # an unknown profile is refused before anything is played
     seed = secrets.randbelow(10**6) if seed is None else seed
     suite = traces(declaration, seed=seed) if only is None else only
     planned = [trace for trace in suite if _selected(trace, keyword)]
-    observed: list[Observed] = []
-    adapter_seconds = 0.0
-    for done, trace in enumerate(planned):
-        if progress is not None:
-            progress(done, len(planned), trace.id)
-        started = time.perf_counter()
-        playthrough = play(trace, implementation)
-        adapter_seconds += time.perf_counter() - started
-        observed.append(Observed(playthrough, tuple(judge(playthrough, declaration))))
-    if progress is not None:
-        progress(len(planned), len(planned), "")
+    try:
+        observed, adapter_seconds = _observe(implementation, declaration, planned, progress)
+    finally:
+        if implementation is not adapter:
+            getattr(implementation, "close_process", int)()
     checks = tuple(check for seen in observed for check in seen.checks)
     return Report(
         adapter=name,
@@ -83,36 +77,44 @@ def check(
         seconds=time.perf_counter() - begun,
         adapter_seconds=adapter_seconds,
         keyword=keyword,
-        traces={seen.playthrough.trace.id: seen.playthrough.trace for seen in observed if seen.failed},
-        looks_like=_likeness(observed, declaration) if diagnose else {},
+        traces={seen.playthrough.trace.id: seen.playthrough.trace for seen in observed if seen.failed()},
+        looks_like=_likeness(observed, declaration, counted) if diagnose else {},
     )
 
 
-def _likeness(observed: list[Observed], declaration: Declaration) -> dict[tuple[str, int], tuple[str, ...]]:
+def _observe(
+    implementation: Any, declaration: Declaration, planned: list[Trace], progress: Progress | None
+) -> tuple[list[Observed], float]:
+    """Every trace played and judged, and the seconds that playing took."""
+    observed, seconds = [], 0.0
+    for done, trace in enumerate(planned):
+        if progress is not None:
+            progress(done, len(planned), trace.id)
+        started = time.perf_counter()
+        playthrough = play(trace, implementation)
+        seconds += time.perf_counter() - started
+        observed.append(Observed(playthrough, tuple(judge(playthrough, declaration))))
+    if progress is not None:
+        progress(len(planned), len(planned), "")
+    return observed, seconds
+
+
+def _likeness(
+    observed: list[Observed], declaration: Declaration, counted: frozenset[str]
+) -> dict[tuple[str, int], tuple[str, ...]]:
     """What each finding looks like: one explanation for the whole run, as if there were one fault."""
-    findings = [c for seen in observed for c in seen.checks if c.status in ("fail", "error")]
-    if not findings:
+    if not any(seen.failed(counted) for seen in observed):
         return {}
     from conformance.diagnosis import explain  # noqa: PLC0415 - loads every killer, on a failing run only
 
-    lines = explain(observed, declaration)
-    return {(c.trace, c.step): lines for c in findings}
+    lines = explain(observed, declaration, counted)
+    return {(c.trace, c.step): lines for seen in observed for c in seen.findings(counted)}
 
 
-def made(adapter: Any) -> Any:
-    """An adapter object from an adapter or from a factory without arguments. Raises AdapterError."""
-    if not isinstance(adapter, type) and hasattr(adapter, "declaration"):
-        return adapter
-    if not callable(adapter):
-        raise AdapterError(
-            f"{adapter!r} is neither an adapter (it has no attribute 'declaration') nor a factory of one"
-        )
-    try:
-        return adapter()
-    except (Exception, SystemExit) as error:
-        raise AdapterError(
-            f"the factory {_name_of(adapter)} raised {type(error).__name__}: {error}"
-        ) from error
+def requirements(profiles: Iterable[str], declaration: Declaration) -> frozenset[str]:
+    """The ids that these profiles ask of the level. Raises UsageError for a profile that is not there."""
+    level = declaration.levels[0]
+    return frozenset(entry.id for name in profiles for entry in profile_requirements(name, level))
 
 
 def declared(implementation: Any) -> Declaration:
@@ -159,4 +161,5 @@ def _broken(name: str, error: AdapterError, seconds: float) -> Report:
         environment=environment(),
         seconds=seconds,
         broken=str(error),
+        broken_detail="\n".join(getattr(error, "__notes__", ())),
     )

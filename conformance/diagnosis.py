@@ -21,6 +21,7 @@ from conformance.killers import killers
 from conformance.killers.model import Killer
 from conformance.observed import Observed
 from conformance.player import CacheView, Errored, Playthrough, RefusedCall, Returned, StepRecord, play
+from conformance.trace.expect import Refused
 
 CLOSE = 1e-11
 """Relative to the largest number of an array: a fault repeats to rounding, two faults differ by more."""
@@ -46,10 +47,15 @@ STAGES = (
 """In the order of computation: the first that differs is where to look."""
 
 
-def explain(observed: Sequence[Observed], declaration: Declaration) -> tuple[str, ...]:
-    """What a run with failures looks like, as lines for a report; said plainly where nothing known fits."""
+def explain(
+    observed: Sequence[Observed], declaration: Declaration, counted: frozenset[str]
+) -> tuple[str, ...]:
+    """What a run with failures looks like, as lines for a report; said plainly where nothing known fits.
+
+    counted: the requirements that the implementation is held to; what it shows of others is its own affair.
+    """
     known = [killer for killer in killers() if killer.level == declaration.levels[0]]
-    found = looks_like(observed, known, declaration)
+    found = looks_like(observed, known, declaration, counted)
     lines = [_line(killer) for killer in found[:MOST_NAMED]]
     if len(found) > MOST_NAMED:
         lines.append(f"and {len(found) - MOST_NAMED} more that show the same here")
@@ -57,7 +63,7 @@ def explain(observed: Sequence[Observed], declaration: Declaration) -> tuple[str
         lines.append(
             f"none of the {len(known)} known faults of level {declaration.levels[0]} shows exactly this"
         )
-    stage = first_stage(c for seen in observed for c in seen.checks)
+    stage = first_stage(c for seen in observed for c in seen.findings(counted))
     return (*lines, *([f"first stage that differs: {stage}"] if stage else []))
 
 
@@ -67,41 +73,54 @@ def _line(killer: Killer) -> str:
 
 
 def looks_like(
-    observed: Sequence[Observed], known: Iterable[Killer], declaration: Declaration
+    observed: Sequence[Observed],
+    known: Iterable[Killer],
+    declaration: Declaration,
+    counted: frozenset[str],
 ) -> tuple[Killer, ...]:
     """The killers that show what was observed, most specific first; empty where none does.
 
     After a second of processor time what was found so far is returned.
     """
-    failed = {c.requirement for seen in observed for c in seen.checks if c.status == "fail"}
-    compared = chosen(observed)
+    failed = {c.requirement for seen in observed for c in seen.findings(counted) if c.status == "fail"}
+    compared = chosen(observed, counted)
     deadline = time.process_time() + SECONDS
     found = []
     for killer in sorted(known, key=lambda k: k.violates not in failed):
         if time.process_time() > deadline:
             break
-        if all(_shows(killer, seen, declaration) for seen in compared):
+        if all(_shows(killer, seen, declaration, counted) for seen in compared):
             found.append(killer)
     return tuple(sorted(found, key=lambda k: (k.violates not in failed, len(k.equal_to))))
 
 
-def chosen(observed: Sequence[Observed]) -> list[Observed]:
-    """Failing traces, evenly spread, and the passing ones that stand next to them in the plan."""
-    failing = [number for number, seen in enumerate(observed) if seen.failed]
+def chosen(observed: Sequence[Observed], counted: frozenset[str]) -> list[Observed]:
+    """Failing traces, evenly spread, and the passing ones that stand next to them in the plan.
+
+    A trace on which the implementation differs in what it is not held to says nothing about its fault.
+    """
+    failing = [number for number, seen in enumerate(observed) if seen.failed(counted)]
+    failing = [number for number in failing if _owed(observed[number], counted)] or failing
     step = max(1, -(-len(failing) // FAILING))
     taken = failing[::step]
     beside = {n for number in taken for n in (number - 1, number + 1) if 0 <= n < len(observed)}
-    passing = sorted(n for n in beside if not observed[n].failed)
+    passing = sorted(n for n in beside if not observed[n].failed())
     return [observed[n] for n in (*taken, *passing[:: max(1, -(-len(passing) // PASSING))])]
 
 
-def _shows(killer: Killer, seen: Observed, declaration: Declaration) -> bool:
+def _owed(seen: Observed, counted: frozenset[str]) -> bool:
+    """Whether the implementation owes every refusal that a trace asks for."""
+    asked = (e for step in seen.playthrough.trace.steps for e in step.expect if isinstance(e, Refused))
+    return all(e.requirement in counted for e in asked)
+
+
+def _shows(killer: Killer, seen: Observed, declaration: Declaration, counted: frozenset[str]) -> bool:
     """Whether a killer shows what an implementation showed on one trace."""
     played = play(seen.playthrough.trace, killer.make())
     if not repeats(played, seen.playthrough):
         return False
     blind = {c.requirement for c in seen.checks if c.status == "unobserved"}
-    looked_at = {c.requirement for c in seen.checks} - blind
+    looked_at = {c.requirement for c in seen.checks if c.requirement in counted} - blind
     return _findings(judge(played, declaration), looked_at) == _findings(seen.checks, looked_at)
 
 

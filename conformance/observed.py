@@ -15,7 +15,14 @@ class Observed:
     playthrough: Playthrough
     checks: tuple[Check, ...]
 
-    @property
-    def failed(self) -> bool:
+    def findings(self, counted: frozenset[str] | None = None) -> tuple[Check, ...]:
+        """Every check that failed or broke, of these requirements where any are named."""
+        return tuple(
+            c
+            for c in self.checks
+            if c.status in ("fail", "error") and (counted is None or c.requirement in counted)
+        )
+
+    def failed(self, counted: frozenset[str] | None = None) -> bool:
         """Whether anything failed or broke."""
-        return any(c.status in ("fail", "error") for c in self.checks)
+        return bool(self.findings(counted))

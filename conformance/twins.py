@@ -34,6 +34,12 @@ class Kinship:
     lanes: tuple[int, ...]
     groups: tuple[int, ...]
 
+    def words(self) -> str:
+        """How the twin differs, in words."""
+        queries = f"queries times {self.sign} * 2^{self.score_power}, keys by the same"
+        order = f"lanes in the order {list(self.lanes)}, key/value heads in the order {list(self.groups)}"
+        return f"values times 2^{self.value_power}, {queries}, {order}"
+
 
 def kinship(seed: int, trace: str, lanes: int, kv_heads: int) -> Kinship:
     """Drawn from the seed and the name of the trace alone, so that every process draws the same."""
@@ -67,7 +73,7 @@ def twin(trace: Trace, seed: int) -> Trace | None:
     return replace(
         trace,
         id=f"{trace.id}-twin",
-        about=f"an exact relative of {trace.id}: {kin}",
+        about=f"an exact relative of {trace.id}: {kin.words()}",
         layers={name: related},
         steps=tuple(_step(step, source.config, kin) for step in trace.steps),
         seed=seed,

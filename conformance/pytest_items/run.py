@@ -9,7 +9,7 @@ from typing import Any
 
 from conformance.adapter import Declaration
 from conformance.adapters.naming import is_embedded, resolve
-from conformance.check import declared
+from conformance.check import declared, requirements
 from conformance.contract import CONTRACT_VERSION
 from conformance.judge import Check, judge
 from conformance.observed import Observed
@@ -84,7 +84,10 @@ class Run:
         """What the findings over all traces look like; () where there is none."""
         from conformance.diagnosis import explain  # noqa: PLC0415 - loads every killer
 
-        return explain(self._all_observed(), self.declaration) if self.report.findings else ()
+        observed, counted = self._all_observed(), requirements(self.profiles, self.declaration)
+        if not any(seen.failed(counted) for seen in observed):
+            return ()
+        return explain(observed, self.declaration, counted)
 
     def report_of(self, checks: Iterable[Check]) -> Report:
         """A report that carries these checks only, for telling one finding."""
