@@ -162,6 +162,66 @@ def test_a_dtype_that_is_none_is_refused_by_name(claims, named) -> None:
         Declaration(name="x", **claims)
 
 
+class Upcasting(Growing):
+    """Fed with a narrow dtype, computes in float64 and rounds its output once."""
+
+    def append(self, cache, query, key, value):
+        wide = super().append(cache, *(part.astype(np.float64) for part in (query, key, value)))
+        cache["keys"], cache["values"] = (cache[n].astype(query.dtype) for n in ("keys", "values"))
+        return wide.astype(query.dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_what_computes_wider_than_it_is_fed_is_held_to_one_rounding(dtype) -> None:
+    wide = {"precision": Precision(storage=dtype), "features": frozenset({"gqa", "chunks"})}
+    report = check(declaring(Upcasting, dtypes=(dtype,), **wide), ["core", "gqa"], diagnose=False)
+    assert not [c for c in report.checks if c.status == "fail"]
+    assert max(c.share for c in report.checks if c.requirement in ("STORE-KEYS", "STORE-VALUES")) == 0.0
+
+
+class Poisonable(Growing):
+    """Fixed buffers of its dtype, which refuse a number that they cannot hold."""
+
+    def build_cache(self, config, batch_size, capacity):
+        made = super().build_cache(config, batch_size, capacity)
+        made["room"] = {
+            name: np.zeros((*made[name].shape[:2], capacity, made[name].shape[3]), made[name].dtype)
+            for name in ("keys", "values")
+        }
+        return made
+
+    def append(self, cache, query, key, value):
+        output = super().append(cache, query, key, value)
+        n = cache["keys"].shape[2]
+        for name in ("keys", "values"):
+            cache["room"][name][:, :, :n] = cache[name]
+        return output
+
+    def poison(self, cache, value):
+        n = cache["keys"].shape[2]
+        for part in cache["room"].values():
+            if np.isfinite(value) and not np.isfinite(part.dtype.type(value)):
+                raise RuntimeError("value cannot be converted without overflow")
+            part[:, :, n:] = value
+
+
+class PoisonsTooMuch(Poisonable):
+    def poison(self, cache, value):
+        cache["keys"] = cache["keys"] * np.nan
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_unused_slots_are_poisoned_with_what_they_can_hold(dtype) -> None:
+    claims = {"dtypes": (dtype,), "features": frozenset({"poison"})}
+    for part in ("unused-slots", "reset-poisoned"):
+        only = [t for t in traces(declaring(Poisonable, **claims).declaration) if t.id == part]
+        report = check(declaring(Poisonable, **claims), only=only)
+        assert len(only) == 1
+        assert {c.status for c in report.checks} <= {"pass", "unobserved"}
+    assert "STORE-UNUSED" in failed(declaring(PoisonsTooMuch, **claims), "unused-slots")
+
+
 # -- rotary pairs and the order of query heads
 
 EVIDENT = frozenset({"chunks", "gqa", "evidence"})
@@ -247,3 +307,34 @@ def test_the_place_in_the_output_of_an_attention_names_its_head() -> None:
     assert (found.lane, found.head, found.position) == (1, 2, 5)
     found = compare.worst("output", seen[:, :, 0], wanted[:, :, 0], 1e-12, first_row=5)
     assert (found.lane, found.head, found.position) == (1, None, 7)
+
+
+# -- arrays that change their dtype
+
+
+class Retyping(Growing):
+    """Its rows come back in another dtype once there are `after` of them."""
+
+    after = 0
+
+    def observe(self, cache):
+        dtype = np.float32 if cache["keys"].shape[2] >= self.after else np.float64
+        return Observation(
+            cache["keys"].shape[2], None, *(cache[n].astype(dtype) for n in ("keys", "values"))
+        )
+
+
+def test_rows_of_another_dtype_are_told_and_break_nothing() -> None:
+    adapter = declaring(type("Late", (Retyping,), {"after": 3}))
+    only = [trace for trace in traces(adapter.declaration) if trace.id in ("append-five", "two-caches")]
+    report = check(adapter, only=only, diagnose=False)
+    told = {c.message for c in report.checks if c.requirement == "STORE-EARLIER-ROWS" and c.status == "fail"}
+    assert any("float32 now, and were float64" in message for message in told)
+
+
+def test_rows_that_are_equal_numbers_of_another_dtype_differ_in_every_bit() -> None:
+    rows = np.ones((1, 1, 2, 3))
+    assert not compare.same_bits(rows, rows.astype(np.float32))
+    found = compare.first_bit_difference("keys", rows.astype(np.float32), rows)
+    assert (found.index, found.difference, found.share) == ((0, 0, 0, 0), 0.0, np.inf)
+    assert compare.same_bits(rows[:, :, :0], rows[:, :, :0].astype(np.float32))

@@ -100,20 +100,33 @@ def _place(index: tuple[int, ...], first_row: int) -> dict[str, int | None]:
 
 
 def same_bits(left: NDArray[Any], right: NDArray[Any]) -> bool:
-    """True where shape, dtype and every bit agree."""
-    return left.shape == right.shape and left.dtype == right.dtype and left.tobytes() == right.tobytes()
+    """True where shape, dtype and every bit agree; arrays of one shape without elements have no bits."""
+    if left.shape != right.shape:
+        return False
+    return left.size == 0 or (left.dtype == right.dtype and left.tobytes() == right.tobytes())
+
+
+def retyped(observed: NDArray[Any], expected: NDArray[Any]) -> str:
+    """What to add to a message where the dtypes differ, and with them every bit."""
+    same = observed.dtype == expected.dtype
+    return "" if same else f" (they are {observed.dtype} now, and were {expected.dtype})"
 
 
 def first_bit_difference(
     field: str, observed: NDArray[Any], expected: NDArray[Any], *, first_row: int = 0
 ) -> Difference:
-    """The largest of the elements whose bits differ, as a difference against a bound of 0."""
+    """The largest of the elements whose bits differ, as a difference against a bound of 0.
+
+    Arrays of one shape, not empty. Where the dtypes differ, every bit does.
+    """
     found = worst(field, observed, expected, 0.0, first_row=first_row)
     if found.difference > 0.0:
         return found
-    left = np.ascontiguousarray(observed).view(np.uint8).reshape(*observed.shape, -1)
-    right = np.ascontiguousarray(expected).view(np.uint8).reshape(*expected.shape, -1)
-    differs = (left != right).any(axis=-1)
+    differs = np.ones(observed.shape, dtype=bool)
+    if observed.dtype == expected.dtype:
+        left = np.ascontiguousarray(observed).view(np.uint8).reshape(*observed.shape, -1)
+        right = np.ascontiguousarray(expected).view(np.uint8).reshape(*expected.shape, -1)
+        differs = (left != right).any(axis=-1)
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(differs)), differs.shape))
     return Difference(
         field=field,

@@ -69,9 +69,8 @@ def _earlier_rows(sight: Sight, before: CacheView, after: CacheView) -> Iterator
             )
         else:
             found = compare.first_bit_difference(name, kept, was)
-            yield sight.check(
-                filed, "fail", f"the call changed {name} of an earlier row", difference=found
-            )
+            message = f"the call changed {name} of an earlier row{compare.retyped(kept, was)}"
+            yield sight.check(filed, "fail", message, difference=found)
 
 
 def _row_bits(sight: Sight, outcome: Returned, before: CacheView, after: CacheView) -> Iterator[Check]:

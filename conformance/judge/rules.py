@@ -38,7 +38,6 @@ from conformance.trace.expect import (
     Unchanged,
 )
 
-
 PASSED = Check("", "pass", "", -1, "")
 """What stands for every check that passed where only findings are asked for."""
 
@@ -202,7 +201,7 @@ def _differs(sight: Sight, wanted: Same, name: str, seen: NDArray[Any], other: N
     return sight.check(
         wanted.requirement,
         "fail",
-        f"{name} is not bit for bit what it was at {wanted.other!r}",
+        f"{name} is not bit for bit what it was at {wanted.other!r}{compare.retyped(seen, other)}",
         difference=found,
     )
 
@@ -372,7 +371,8 @@ def _rows_kept(sight: Sight, requirement: str, before: CacheView, after: CacheVi
             )
         else:
             found = compare.first_bit_difference(name, now, was)
-            yield sight.check(requirement, "fail", f"{name} were changed", difference=found)
+            message = f"{name} were changed{compare.retyped(now, was)}"
+            yield sight.check(requirement, "fail", message, difference=found)
 
 
 def _storage_kept(sight: Sight, wanted: Unchanged, before: CacheView, after: CacheView) -> Iterator[Check]:
