@@ -10,6 +10,7 @@ from conformance.scenarios.material import (
     LayerRows,
     Rows,
     appended,
+    fitting,
     layer_config,
     layer_parameters,
     row_block,
@@ -37,9 +38,8 @@ def grouped_rows(declaration: Declaration, heads: int, kv_heads: int) -> Rows:
         return layer
     attention = AttentionConfig(heads, kv_heads, 4, 2)
     made = layer.expected
-    return AttentionRows(
-        declaration, attention, made.rotated_query, made.rotated_key, made.value[..., :2].copy()
-    )
+    parts = (made.rotated_query, made.rotated_key, made.value[..., :2].copy())
+    return AttentionRows(declaration, attention, *(fitting(part, declaration) for part in parts))
 
 
 def _trace(rows: Rows, name: str, order: str) -> Trace:

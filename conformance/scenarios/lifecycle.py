@@ -7,13 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from conformance.adapter import Declaration
-from conformance.scenarios.material import LayerRows, Rows, appended, changed, material
-from conformance.scenarios.storage import CAPACITY, EVIDENCE, trace
+from conformance.scenarios.material import LayerRows, Rows, appended, changed, huge, material
+from conformance.scenarios.storage import CAPACITY, EVIDENCE, poisoned, trace
 from conformance.trace.expect import (
     Apart,
     Array,
     Close,
-    Custom,
     Expectation,
     InputsKept,
     Length,
@@ -127,14 +126,10 @@ def _reset_empty(rows: Rows) -> Trace:
 
 def _poisoned(rows: Rows, others: Rows) -> Trace:
     steps: list[Operation] = [appended(others, "fresh", n, n + 1, label=f"fresh row {n}") for n in range(3)]
-    for value in (float("nan"), 1e300):
+    for value in (float("nan"), huge(rows.declaration)):
         steps += [appended(rows, "main", n, n + 1) for n in range(4)]
         steps.append(_reset(label=f"reset before {value}"))
-        steps.append(
-            Operation(
-                op="poison", target="main", arguments={"value": value}, label=f"every slot holds {value}"
-            )
-        )
+        steps.append(poisoned("main", value, "RESET-POISONED", f"every slot holds {value}"))
         steps += [
             appended(
                 others,
@@ -171,42 +166,22 @@ def _lanes(rows: Rows) -> Trace:
     other = changed(rows, other_lane)
     steps: list[Operation] = []
     for n in range(4):
-        gate = rows.field("output", n, n + 1)[1]
         steps.append(appended(rows, "main", n, n + 1, label=f"row {n}"))
         steps.append(
             appended(
-                permuted,
-                "permuted",
-                n,
-                n + 1,
-                label=f"permuted row {n}",
-                output="ISOLATE-LANES",
-                extra=(
-                    Custom(
-                        "ISOLATE-LANES",
-                        "same_lane_only",
-                        {"other": f"row {n}", "lanes": (0, 1, 2), "own": order, "bound": gate[list(order)]},
-                    ),
-                ),
+                permuted, "permuted", n, n + 1, label=f"permuted row {n}", output="ISOLATE-LANES"
             )
         )
+        kept = Same(
+            "ISOLATE-LANES", "output", f"row {n}", lanes=(0, 2), other_lanes=(0, 2),
+            bound=_loose(rows, "output"),
+        )  # fmt: skip
         steps.append(
             appended(
-                other,
-                "changed",
-                n,
-                n + 1,
-                label=f"row {n} with lane 1 changed",
-                output="ISOLATE-LANES",
-                extra=(
-                    Custom(
-                        "ISOLATE-LANES",
-                        "same_lane_only",
-                        {"other": f"row {n}", "lanes": (0, 2), "bound": gate[[0, 2]]},
-                    ),
-                ),
+                other, "changed", n, n + 1, label=f"row {n} with lane 1 changed", output="ISOLATE-LANES",
+                extra=(kept,),
             )
-        )
+        )  # fmt: skip
     specs = {name: CacheSpec("a", 3, CAPACITY) for name in ("main", "permuted", "changed")}
     return trace(rows, "lanes", "lanes permuted, and one lane changed", tuple(steps), caches=specs)
 

@@ -11,6 +11,7 @@ from conformance.scenarios.material import (
     LayerRows,
     Rows,
     appended,
+    fitting,
     layer_config,
     layer_parameters,
     material,
@@ -41,7 +42,8 @@ def _width_six(declaration: Declaration) -> Rows:
         return layer
     made = layer.expected
     attention = AttentionConfig(config.heads, config.kv_heads, config.head_width, config.head_width)
-    return AttentionRows(declaration, attention, made.rotated_query, made.rotated_key, made.value)
+    parts = (made.rotated_query, made.rotated_key, made.value)
+    return AttentionRows(declaration, attention, *(fitting(part, declaration) for part in parts))
 
 
 def _signed_zeros(rows: AttentionRows) -> Trace:

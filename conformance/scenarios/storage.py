@@ -8,7 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from conformance.adapter import Declaration
-from conformance.scenarios.material import AttentionRows, LayerRows, Rows, StoreRows, appended, material
+from conformance.scenarios.material import (
+    AttentionRows,
+    LayerRows,
+    Rows,
+    StoreRows,
+    appended,
+    huge,
+    material,
+)
 from conformance.trace.expect import (
     Accepted,
     Close,
@@ -184,12 +192,8 @@ def _unused(rows: Rows) -> Trace:
     for n in range(2):
         steps.append(appended(rows, "main", n, n + 1))
         steps.append(appended(rows, "twin", n, n + 1))
-    for n, value in ((2, float("nan")), (3, 1e300), (4, float("inf"))):
-        steps.append(
-            Operation(
-                op="poison", target="main", arguments={"value": value}, label=f"unused slots hold {value}"
-            )
-        )
+    for n, value in ((2, float("nan")), (3, huge(rows.declaration)), (4, float("inf"))):
+        steps.append(poisoned("main", value, "STORE-UNUSED", f"unused slots hold {value}"))
         steps.append(appended(rows, "twin", n, n + 1, label=f"twin row {n}"))
         steps.append(
             appended(
@@ -207,11 +211,19 @@ def _unused(rows: Rows) -> Trace:
     return trace(
         rows,
         "unused-slots",
-        "unused slots hold NaN, 1e300, infinity; nothing of it shows",
+        "unused slots hold NaN, a huge number, infinity; nothing of it shows",
         tuple(steps),
         caches=specs,
         needs=frozenset({"poison"}),
     )
+
+
+def poisoned(cache: str, value: float, requirement: str, label: str) -> Operation:
+    """Every slot at or after the length is filled; nothing that is used may change."""
+    return Operation(
+        op="poison", target=cache, arguments={"value": value}, label=label,
+        expect=(Unchanged(cache, length=requirement, rows=requirement),),
+    )  # fmt: skip
 
 
 def _capacity(rows: Rows) -> Trace:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import isfinite
 
 import numpy as np
 
 from conformance.adapter import Declaration
 from conformance.scenarios import construction, non_finite
-from conformance.scenarios.material import StoreRows, appended, layer_config, layer_parameters
+from conformance.scenarios.material import StoreRows, appended, huge, layer_config, layer_parameters
 from conformance.scenarios.storage import unchanged
 from conformance.search.script import MOST_CACHES, Script
 from conformance.trace.expect import Custom, Refused, Same, Unchanged
@@ -77,9 +78,10 @@ class Poison:
     def write(self, script: Script) -> None:
         """Nothing that is used may change."""
         if "poison" in script.declaration.features:
-            name = script.name(self.cache)
+            name, most = script.name(self.cache), huge(script.declaration)
+            value = min(self.value, most) if isfinite(self.value) else self.value
             script.do(
-                "poison", name, Unchanged(name, length="STORE-UNUSED", rows="STORE-UNUSED"), value=self.value
+                "poison", name, Unchanged(name, length="STORE-UNUSED", rows="STORE-UNUSED"), value=value
             )
 
 
