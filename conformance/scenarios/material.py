@@ -298,9 +298,12 @@ Rows = LayerRows | AttentionRows | StoreRows
 
 
 def changed(rows: Rows, change: Callable[[Array], Array]) -> Rows:
-    """The rows with every input array replaced by `change(a copy of it)`; rows stand on the last axis but "
-    "one."""
-    return rows.with_inputs({name: change(given.copy()) for name, given in rows.inputs().items()})
+    """The rows with every input array replaced by `change(a copy of it)`, rounded to the dtype that is fed.
+
+    Rows stand on the last axis but one.
+    """
+    given = rows.inputs().items()
+    return rows.with_inputs({name: fitting(change(part.copy()), rows.declaration) for name, part in given})
 
 
 def _storage_unit(declaration: Declaration) -> float:
