@@ -1,0 +1,76 @@
+"""How well "looks like" tells faults apart: every killer diagnosed as an unknown implementation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+from conformance.contract import PROFILES, profile_requirements
+from conformance.diagnosis import looks_like
+from conformance.judge import judge
+from conformance.killers import killers
+from conformance.killers.model import Killer
+from conformance.observed import Observed
+from conformance.player import play
+from conformance.suite import traces
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What one killer was taken for: the ids that match, most specific first."""
+
+    killer: str
+    fault: str
+    named: tuple[str, ...]
+    first_fault: str
+
+    @property
+    def right(self) -> bool:
+        """Whether its own class came first."""
+        return self.first_fault == self.fault
+
+
+def diagnose(name: str) -> Diagnosis:
+    """Diagnose one killer against all killers of its level, itself included as one of many."""
+    killer = next(k for k in killers() if k.id == name)
+    adapter = killer.make()
+    declaration = adapter.declaration
+    observed = []
+    for trace in traces(declaration):
+        played = play(trace, adapter)
+        observed.append(Observed(played, tuple(judge(played, declaration))))
+    asked = [
+        p.name for p in PROFILES.values() if killer.level in p.levels and p.features <= declaration.features
+    ]
+    counted = frozenset(e.id for p in asked for e in profile_requirements(p, killer.level))
+    known = [k for k in killers() if k.level == killer.level]
+    found = looks_like(observed, known, declaration, counted)
+    return Diagnosis(name, killer.fault, tuple(k.id for k in found), found[0].fault if found else "")
+
+
+def confusion(names: Iterable[str], *, processes: int = 2) -> list[Diagnosis]:
+    """The diagnoses of many killers, in their order."""
+    with ProcessPoolExecutor(processes) as pool:
+        return list(pool.map(diagnose, names, chunksize=4))
+
+
+def told(found: Sequence[Diagnosis], every: Sequence[Killer]) -> str:
+    """The result in words: how often the own class came first, and every confusion."""
+    right = sum(one.right for one in found)
+    lines = [f"own class first: {right} of {len(found)} ({100 * right / len(found):.1f} %)"]
+    groups = {killer.id: killer.equal_to for killer in every if killer.equal_to}
+    wrong = [one for one in found if not one.right]
+    kinds = Counter((one.fault, one.first_fault or "none") for one in wrong)
+    for (fault, taken), count in kinds.most_common():
+        lines.append(f"  {fault} taken for {taken}: {count}")
+        for one in wrong:
+            if (one.fault, one.first_fault or "none") == (fault, taken):
+                same = (
+                    f"; the same function of the data as {', '.join(groups[one.killer])}"
+                    if one.killer in groups
+                    else ""
+                )
+                lines.append(f"    {one.killer}: {', '.join(one.named[:4]) or 'no match'}{same}")
+    return "\n".join(lines)
