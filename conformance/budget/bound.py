@@ -32,6 +32,8 @@ from conformance.budget.shapes import (
 from conformance.budget.units import Array, Units, accumulated
 from conformance.values import AttentionConfig, LayerConfig, LayerParameters
 
+_TINY = 2.0**-1000
+
 
 def layer_bound(
     config: LayerConfig,
@@ -244,25 +246,30 @@ def _product_errors(left: Operand, weights: tuple[Array, ...], units: Units, *, 
     floor = 2.0 * width * units.underflow
     if dense:
         return [cost @ np.abs(weight) + floor for weight in weights]
-    ends = np.cumsum([weight.shape[1] for weight in weights])[:-1]
-    errors = _narrow_product(cost, np.abs(np.concatenate(weights, axis=1)))
+    errors = _narrow_product(cost, weights)
     errors += floor
-    return np.split(errors, ends, axis=-1)
+    return np.split(errors, np.cumsum([weight.shape[1] for weight in weights])[:-1], axis=-1)
 
 
-def _narrow_product(left: Array, right: Array) -> Array:
-    """left @ right of magnitudes, never too small, in single precision, which halves its cost.
+def _narrow_product(left: Array, weights: tuple[Array, ...]) -> Array:
+    """left @ |weights side by side|, never too small, in single precision, which halves its cost.
 
     Both are scaled to at most 1, so that what underflows is less than 2**-126 a term; the sum of n products
-    loses at most n + 2 roundings of its own size.
+    loses at most n + 2 roundings of its own size, and scaling a few more.
     """
-    width = right.shape[0]
-    scales = [max(float(part.max()), 2.0**-1000) for part in (left, right)]
-    narrow = [np.empty(part.shape, dtype=np.float32) for part in (left, right)]
-    for part, scale, scaled in zip((left, right), scales, narrow, strict=True):
-        np.multiply(part, 1.0 / scale, out=scaled, casting="same_kind")
-    whole = scales[0] * scales[1]
-    product: Array = (narrow[0] @ narrow[1]).astype(np.float64)
-    product *= (1.0 + (width + 6.0) * 2.0**-23) * whole
-    product += width * 2.0**-120 * whole
+    width = left.shape[-1]
+    scale = max(float(left.max()), _TINY)
+    size = max(*(max(float(w.max()), -float(w.min())) for w in weights), _TINY)
+    rows = np.empty(left.shape, dtype=np.float32)
+    np.multiply(left, 1.0 / scale, out=rows, casting="same_kind")
+    columns = np.empty((width, sum(w.shape[1] for w in weights)), dtype=np.float32)
+    start = 0
+    for weight in weights:
+        own = columns[:, start : start + weight.shape[1]]
+        np.multiply(weight, 1.0 / size, out=own, casting="same_kind")
+        start += weight.shape[1]
+    np.abs(columns, out=columns)
+    product: Array = (rows @ columns).astype(np.float64)
+    product *= (1.0 + (width + 6.0) * 2.0**-23) * scale * size
+    product += width * 2.0**-120 * scale * size
     return product

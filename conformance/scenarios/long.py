@@ -63,7 +63,13 @@ def long_decode(
         raise ValueError(f"a decode of {rows} rows was asked for; at least one is needed")
     config = layer_config(heads, kv_heads, head_width, base=base, positions=rows)
     given = long_rows(declaration, rows, lanes=lanes, config=config)
-    return _trace(given, f"long-decode-{rows}", (1,) * rows, output="AGREE-OUTPUT")
+    return decode_of(given)
+
+
+def decode_of(given: LayerRows | AttentionRows) -> Trace:
+    """`long_decode` for rows of one's own."""
+    count = given.inputs()["rows" if isinstance(given, LayerRows) else "query"].shape[-2]
+    return _trace(given, f"long-decode-{count}", (1,) * count, output="AGREE-OUTPUT")
 
 
 def long_rows(

@@ -149,14 +149,23 @@ class LayerRows:
         if name in ("keys", "values"):
             own = {"keys": "rotated_key", "values": "value"}[name]
             own = "key" if name == "keys" and self.declaration.keys == "unrotated" else own
-            value, gate = getattr(self.expected, own), getattr(self.tolerance, own)
-            return value[:, :, :stop], limit(gate[:, :, :stop], self.declaration)
-        value, gate = getattr(self.expected, name), getattr(self.tolerance, name)
+            return getattr(self.expected, own)[:, :, :stop], self._gate(own)[:, :, :stop]
+        value, gate = getattr(self.expected, name), self._gate(name)
         if name == "weights":
-            return value[:, :, start:stop, :stop], limit(gate[:, :, start:stop, :stop], self.declaration)
+            return value[:, :, start:stop, :stop], gate[:, :, start:stop, :stop]
         if name in ("output", "merged"):
-            return value[:, start:stop], limit(gate[:, start:stop], self.declaration)
-        return value[:, :, start:stop], limit(gate[:, :, start:stop], self.declaration)
+            return value[:, start:stop], gate[:, start:stop]
+        return value[:, :, start:stop], gate[:, :, start:stop]
+
+    def _gate(self, name: str) -> Array:
+        """The gate of all rows of a field, computed once."""
+        if name not in self._gates:
+            self._gates[name] = limit(getattr(self.tolerance, name), self.declaration)
+        return self._gates[name]
+
+    @cached_property
+    def _gates(self) -> dict[str, Array]:
+        return {}
 
     def with_inputs(self, inputs: Mapping[str, Any]) -> LayerRows:
         """Other rows of the same layer, by the names that `inputs` gives them."""
@@ -234,8 +243,12 @@ class AttentionRows:
         if name == "weights":
             gate = self.tolerance.weights[:, :, start:stop, :stop]
             return self.expected.weights[:, :, start:stop, :stop], limit(gate, self.declaration)
-        gate = self.tolerance.output[:, :, start:stop]
-        return self.expected.output[:, :, start:stop], limit(gate, self.declaration)
+        return self.expected.output[:, :, start:stop], self._gate[:, :, start:stop]
+
+    @cached_property
+    def _gate(self) -> Array:
+        """The gate of all rows of the output."""
+        return limit(self.tolerance.output, self.declaration)
 
     def with_inputs(self, inputs: Mapping[str, Any]) -> AttentionRows:
         """Other rows, by the names that `inputs` gives them."""
