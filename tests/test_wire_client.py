@@ -75,6 +75,17 @@ def test_a_program_that_is_not_there_is_said_once_and_kept():
     assert "without a shell" in str(caught.value)
 
 
+@pytest.mark.parametrize(("mode", "advice"), [(0o600, "chmod"), (0o700, "first line such as #!")])
+def test_a_script_that_cannot_start_is_told_what_it_lacks(tmp_path, mode, advice):
+    script = tmp_path / "driver.rb"
+    script.write_text("puts 1\n")
+    script.chmod(mode)
+    with pytest.raises(WireError, match="cannot be started") as caught:
+        live(WireAdapter([str(script)]))
+    assert str(caught.value).startswith(f"`{script}`: ")
+    assert advice in str(caught.value)
+
+
 def test_closing_says_goodbye_and_a_later_call_starts_afresh(adapter):
     live(adapter)
     first = adapter.pid

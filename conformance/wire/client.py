@@ -87,6 +87,11 @@ class WireAdapter:
         """The last lines that the latest process wrote on stderr."""
         return "" if self._driver.conversation is None else self._driver.conversation.stderr_tail()
 
+    @property
+    def offers(self) -> frozenset[str]:
+        """The optional requests that the driver's hello offers; starts the driver. Raises WireError."""
+        return self._driver.offers
+
     def take_exchanges(self) -> list[tuple[bytes, bytes]]:
         """The beginnings of the lines sent and received since the last call, at most eight pairs."""
         taken = list(self._driver.exchanges)
@@ -102,10 +107,9 @@ class WireAdapter:
         """What a served Python adapter printed on stdout, the newest last."""
         return self._driver.notes
 
-    def close_process(self) -> None:
-        """End the driver; a later call starts a fresh one."""
-        if self._driver.conversation is not None:
-            self._driver.conversation.bye()
+    def close_process(self) -> str:
+        """End the driver; a later call starts a fresh one. Says what was wrong with its leaving, or ""."""
+        return "" if self._driver.conversation is None else self._driver.conversation.bye()
 
     def build_layer(self, config: Any, parameters: LayerParameters) -> Handle:
         """Level layer: a layer with these weights."""
@@ -240,7 +244,7 @@ class WireAdapter:
         cache's back; False where this buffer cannot be written. AttributeError where the driver does not
         offer it.
         """
-        if "overwrite_row" not in self._driver.offers:
+        if "overwrite_row" not in self.offers:
             raise AttributeError(f"the driver {shlex.join(self.command)} does not offer overwrite_row")
         return self._overwrite_row
 

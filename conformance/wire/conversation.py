@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shlex
 import time
 from collections import deque
@@ -11,6 +12,7 @@ from typing import Any
 
 from conformance.adapter import Declaration
 from conformance.contract.model import CONTRACT_VERSION
+from conformance.rejections import Rejected
 from conformance.wire.child import BrokenPipe, Child
 from conformance.wire.echo import echo_values, lost_in_echo
 from conformance.wire.errors import DriverError, LossyPipeError, MessageError, WireError
@@ -21,7 +23,7 @@ from conformance.wire.protocol import OPTIONAL, PROTOCOL_VERSION
 from conformance.wire.text import described, printable
 
 REPLY = ("seq", "result", "rejected", "error", "inputs", "printed")
-_SHOWN = 400
+_SHOWN = 4000
 ANSWERS = ("result", "rejected", "error")
 
 
@@ -73,7 +75,7 @@ class Conversation:
             raise WireError(
                 f"cannot be started: {error}",
                 command=self.command,
-                advice="the command runs without a shell; give a program and its arguments",
+                advice=_start_advice(error),
             ) from None
         self.declaration = self._hello(wanted)
         self._echo()
@@ -117,16 +119,22 @@ class Conversation:
         """An error of the current request; the process goes on."""
         return WireError(problem, **self._context(came), advice=advice)
 
-    def bye(self) -> None:
-        """Part politely: `bye`, a moment to leave, then the end. Raises nothing."""
+    def bye(self) -> str:
+        """Part politely: `bye`, a moment to leave, then the end. Says what was wrong with it, or ""."""
         if self.ended is not None:
-            return
+            return ""
+        limit, problem = min(2.0, self._limits.request), ""
         try:
-            self.ask("bye", {}, limit=min(2.0, self._limits.request))
-            self._child.finish(limit=min(2.0, self._limits.request))
-        except WireError:
-            pass
+            self.ask("bye", {}, limit=limit)
+            self._child.finish(limit=limit)
+            if not self._child.left():
+                problem = f"it still runs {limit:g} s after bye and the end of its stdin; leave then"
+        except Rejected as refusal:
+            problem = f"bye was refused as {refusal.kind}; answer with null, and leave"
+        except WireError as error:
+            problem = f"{error}; answer with null, and leave"
         self.end("it was said goodbye to")
+        return problem
 
     def end(self, why: str) -> str:
         """End the process; says how it stood."""
@@ -201,8 +209,9 @@ class Conversation:
                 text(entry["message"], "error.message"),
             )
             detail = text(entry.get("detail", ""), "error.detail")
+        named = f", {printable(kind, 80)}" if "type" in entry else ""
         return DriverError(
-            f"the driver answered with an error, {printable(kind, 80)}: {printable(message, 1000)}",
+            f"the driver answered with an error{named}: {printable(message, 1000)}",
             type=kind,
             message=message,
             **{**self._context(b""), "stderr": detail[-4000:] or self._child.stderr_tail()},
@@ -210,15 +219,13 @@ class Conversation:
 
     def _broken(self, problem: str, came: bytes = b"") -> WireError:
         """End the process and say what happened, now that its status and stderr are known."""
-        # The text of a broken exchange may show a print, which is worth a word of its own.
-        stray = any(line.strip() and not line.startswith(b"{") for line in came.splitlines()[:8])
         status = self.end(problem)
         last = self._child.stderr_tail().rpartition("\n")[2]
         self.ended = f"{self._asked}: {problem}; it {status}{last and f'; last on stderr: {last}'}"
         return WireError(
             problem,
             **{**self._context(came), "status": status},
-            advice="stdout is for the protocol only; print on stderr" if stray else "",
+            advice=_break_advice(came, hung=self.hung),
         )
 
     def _context(self, came: bytes) -> dict[str, str]:
@@ -228,6 +235,27 @@ class Conversation:
             "came": f"'{printable(came)}'" if came else "",
             "stderr": self._child.stderr_tail(),
         }
+
+
+def _start_advice(error: OSError | ValueError) -> str:
+    code = getattr(error, "errno", None)
+    if code == errno.EACCES:
+        return "make it executable (chmod +x), or name what runs it, as in cmd:ruby driver.rb"
+    if code == errno.ENOEXEC:
+        return "give the script a first line such as #!/usr/bin/env ruby, or name what runs it"
+    return "the command runs without a shell; give a program and its arguments"
+
+
+def _break_advice(came: bytes, *, hung: bool) -> str:
+    """What to do about a broken exchange, as far as the text that came shows it."""
+    lines = [line.strip() for line in came.splitlines()[:8]]
+    if len(lines) > 1 and lines[0].startswith(b"{") and not lines[0].endswith(b"}"):
+        return "write each reply on one line, without line breaks inside"
+    if any(line and not line.startswith(b"{") for line in lines):
+        return "stdout is for the protocol only; print on stderr"
+    if lines and not all(lines):
+        return "write no empty lines"
+    return "end every reply with a line break, and flush stdout after it" if hung else ""
 
 
 def _check_version(given: Any) -> None:

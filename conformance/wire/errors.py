@@ -25,7 +25,8 @@ class WireError(AdapterError):
     ) -> None:
         self.problem, self.command, self.asked = problem, command, asked
         self.came, self.status, self.stderr, self.advice = came, status, stderr, advice
-        opening = " ".join(part for part in (asked, f"to `{command}`" if command else "") if part)
+        program = f"`{command}`" if command else ""
+        opening = f"{asked} to {program}" if asked and program else asked or program
         sentences = [
             f"{opening}: {problem}" if opening else problem,
             f"it sent {came}" if came else "",
@@ -34,6 +35,10 @@ class WireError(AdapterError):
             f"its stderr ends: {stderr}" if stderr else "",
         ]
         super().__init__("; ".join(part for part in sentences if part))
+
+
+class GoneError(WireError):
+    """The request names an object of a process that has ended: a consequence of an earlier break."""
 
 
 class LossyPipeError(WireError):

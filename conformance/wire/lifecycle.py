@@ -12,7 +12,7 @@ import numpy as np
 from conformance.adapter import Declaration
 from conformance.errors import AdapterError
 from conformance.wire.conversation import Conversation, Limits
-from conformance.wire.errors import LossyPipeError, MessageError, WireError
+from conformance.wire.errors import GoneError, LossyPipeError, MessageError, WireError
 from conformance.wire.messages import fields_of, whole
 from conformance.wire.numbers import Mode, Numbers
 from conformance.wire.operands import encoded
@@ -94,7 +94,7 @@ class Driver:
         conversation = handles[0].conversation if handles else self.running()
         for handle in handles:
             if handle.conversation.ended is not None:
-                raise WireError(
+                raise GoneError(
                     f"{handle.sort} {handle.number} is gone with its process ({handle.conversation.ended})",
                     command=conversation.command,
                     asked=method,
