@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 
@@ -29,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     trying.add_argument("--time-limit", type=float, default=10.0, metavar="SECONDS", help="per request (10)")
     trying.add_argument("--numbers", choices=("decimal", "bits"), help="ask for this form of numbers")
     options = parser.parse_args(argv)
-    return _serve(options.adapter) if options.command == "serve" else _try(options)
+    return _serve(options.adapter) if options.command == "serve" else _try(options, trying)
 
 
 def _serve(name: str) -> int:
@@ -48,13 +50,15 @@ def _resolved(name: str) -> Any:
     return resolve(name)
 
 
-def _try(options: argparse.Namespace) -> int:
+def _try(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     from conformance.wire.client import WireAdapter, isolated  # noqa: PLC0415
     from conformance.wire.walk import walk  # noqa: PLC0415
 
     settings = {"time_limit": options.time_limit, "numbers": options.numbers}
     name: str = options.adapter
     command = name.removeprefix("cmd:")
+    if command == name and Path(name.partition(" ")[0]).is_file():
+        parser.error(f"a program is named with cmd: in front of it: {shlex.quote(f'cmd:{name}')}")
     adapter = WireAdapter(command, **settings) if command != name else isolated(name, **settings)
     with adapter:
         return walk(adapter, print)

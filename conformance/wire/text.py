@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 from typing import Any
+
+_LONG_LIST = re.compile(r"""(\[(?:[-+.\w"]+, ?){3})[-+.0-9a-finE", ]{16,}(\]|$)""")
 
 
 def printable(given: str | bytes, limit: int = 200) -> str:
@@ -13,6 +16,12 @@ def printable(given: str | bytes, limit: int = 200) -> str:
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[:limit]
     )
     return shown if len(text) <= limit else f"{shown}..."
+
+
+def brief(line: str | bytes, limit: int) -> str:
+    """A message, or the beginning of one, in which long lists of numbers are cut, so that its names show."""
+    text = line.decode("utf-8", "backslashreplace") if isinstance(line, bytes) else line
+    return printable(_LONG_LIST.sub(r"\1...\2", text.rstrip()), limit)
 
 
 def last_of(given: bytes, limit: int = 2000) -> str:

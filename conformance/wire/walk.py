@@ -12,12 +12,12 @@ from conformance.errors import AdapterError
 from conformance.rejections import Rejected
 from conformance.values import Observation, Step
 from conformance.wire.client import WireAdapter
-from conformance.wire.errors import DriverError, LossyPipeError
+from conformance.wire.errors import DriverError, GoneError, LossyPipeError
 from conformance.wire.subjects import LANES, Subject, numbers, subject
-from conformance.wire.text import printable
+from conformance.wire.text import brief
 
 EXIT_OK, EXIT_WRONG, EXIT_SILENT = 0, 1, 3
-_SHOWN = 160
+_SHOWN = 600
 Judge = Callable[[Any], str]
 
 
@@ -33,11 +33,13 @@ def walk(adapter: WireAdapter, say: Callable[[str], None]) -> int:
     say(f"  it is {declaration.name!r}, levels {levels}, features {features}")
     for level in declaration.levels:
         say(f"-- level {level}")
+        pace.page = f'"Level `{level}`", of a feature under "Features"'
         _level(pace, subject(level, adapter, declaration), declaration)
     pace.step("a request that does not exist", lambda: _nonsense(adapter), _is("an error"))
-    pace.step("bye", adapter.close_process, _no_refusal)
-    ending = "" if pace.wrong else "; next: kv-conformance check"
-    say(f"{pace.good} steps ok, {pace.wrong} wrong{ending}")
+    pace.step("bye", adapter.close_process, str)
+    skipped = f", {pace.skipped} not tried" if pace.skipped else ""
+    ending = "" if pace.wrong else "; next: kv-conformance check, which judges the numbers as well"
+    say(f"{pace.good} steps ok, {pace.wrong} wrong{skipped}{ending}")
     return EXIT_WRONG if pace.wrong else EXIT_OK
 
 
@@ -46,12 +48,16 @@ class Pace:
 
     def __init__(self, adapter: WireAdapter, say: Callable[[str], None]) -> None:
         self.adapter, self._say = adapter, say
-        self.good = self.wrong = 0
+        self.good = self.wrong = self.skipped = 0
+        self.page = '"Hello" and "Echo"'
 
-    def step(self, title: str, call: Callable[[], Any], judge: Judge, *, must: bool = False) -> Any:
+    def step(
+        self, title: str, call: Callable[[], Any], judge: Judge, *, must: bool = False, advice: str = ""
+    ) -> Any:
         """The value of `call` where `judge` finds nothing wrong with it, else None.
 
-        A refusal is a value; `must` says that nothing further can be tried without this step.
+        A refusal is a value; `must` says that nothing further can be tried without this step; `advice` is
+        given where the driver answers with an error.
         """
         problem, value = "", None
         self.adapter.take_exchanges()
@@ -59,13 +65,17 @@ class Pace:
             value = call()
         except Rejected as refusal:
             value = refusal
+        except GoneError as error:
+            self._say(f"{title}\n  not tried: {error.problem}")
+            self.skipped += 1
+            return None
         except AdapterError as error:
-            problem = _with_advice(error)
+            problem = _with_advice(error, advice or f"see docs/wire-protocol.md, under {self.page}")
         problem = problem or judge(value)
         self._say(title)
         for pair in self.adapter.take_exchanges():
             for mark, line in zip("><", pair, strict=True):
-                self._say(f"  {mark} {printable(line.rstrip(), _SHOWN)}")
+                self._say(f"  {mark} {brief(line, _SHOWN)}")
         self._say(f"  WRONG: {problem}" if problem else "  ok")
         self.wrong += bool(problem)
         self.good += not problem
@@ -93,7 +103,9 @@ def _level(pace: Pace, case: Subject, declaration: Declaration) -> None:
         return
     if case.kinds:
         asked = f"a call to be refused as {' or '.join(case.kinds)}"
-        pace.step(asked, lambda: case.refused(made, cache), _refused(case.kinds))
+        pace.step(
+            asked, lambda: case.refused(made, cache), _refused(case.kinds), advice=_answer(case.kinds[0])
+        )
     if case.answer is not None:
         pace.step("observe: as before the refusal", look, _same_as(first))
     _reading_features(pace, case, made, cache, declaration)
@@ -125,6 +137,8 @@ def _reading_features(pace: Pace, case: Subject, made: Any, cache: Any, declarat
         pace.step("poison", lambda: adapter.poison(cache, float("nan")), _no_refusal)
     if "truncate" in features:
         pace.step("truncate", lambda: adapter.truncate(cache, 0), _no_refusal)
+    if "overwrite_row" in adapter.offers:
+        pace.step("overwrite_row", lambda: adapter.overwrite_row(cache, 1, 0, numbers(2)), _no_refusal)
 
 
 def _writing_features(pace: Pace, case: Subject, made: Any, cache: Any, declaration: Declaration) -> None:
@@ -164,13 +178,17 @@ def _nonsense(adapter: WireAdapter) -> str:
     return "a result"
 
 
-def _with_advice(error: AdapterError) -> str:
+def _answer(kind: str) -> str:
+    return f'answer {{"seq": n, "rejected": {{"kind": "{kind}"}}}}'
+
+
+def _with_advice(error: AdapterError, advice: str) -> str:
     if isinstance(error, LossyPipeError):
         return (
             f"{error}\n  do: read with a parser that rounds correctly, write 17 significant digits, or bits"
         )
     if isinstance(error, DriverError):
-        return f"{error}\n  do: see docs/wire-protocol.md for the operands of this request"
+        return f"{error}\n  do: {advice}"
     return str(error)
 
 
@@ -192,7 +210,7 @@ def _refused(kinds: tuple[str, ...], *, also: type | None = None) -> Judge:
             return "" if value.kind in kinds else f"refused as {value.kind}, {' or '.join(kinds)} was wanted"
         if also is not None and isinstance(value, also):
             return ""
-        return f'it was accepted; answer {{"seq": n, "rejected": {{"kind": "{kinds[0]}"}}}}'
+        return f"it was accepted; {_answer(kinds[0])}"
 
     return judge
 
