@@ -338,3 +338,80 @@ def test_rows_that_are_equal_numbers_of_another_dtype_differ_in_every_bit() -> N
     found = compare.first_bit_difference("keys", rows.astype(np.float32), rows)
     assert (found.index, found.difference, found.share) == ((0, 0, 0, 0), 0.0, np.inf)
     assert compare.same_bits(rows[:, :, :0], rows[:, :, :0].astype(np.float32))
+
+
+# -- caches that refuse nothing, and such as show nothing
+
+
+class Slots:
+    """forge's store to the letter, with nothing but the required methods."""
+
+    declaration = Declaration(name="slots", levels=("store",), capacity="growing", rows_per_append="any")
+
+    def build_store(self, config, batch_size, capacity=None):
+        return [None] * config.layers
+
+    def append(self, store, layer, keys, values):
+        pair = (keys.copy(), values.copy())
+        old = store[layer]
+        store[layer] = pair if old is None else tuple(map(self.joined, old, pair))
+
+    def joined(self, old, new):
+        return np.concatenate([old, new], axis=2)
+
+    def observe(self, store, layer):
+        held = store[layer]
+        return Observation(0) if held is None else Observation(held[0].shape[2], None, *held)
+
+    def reset(self, store):
+        store[:] = [None] * len(store)
+
+
+class Halving(Slots):
+    """Keeps float16 of the float64 that it is fed."""
+
+    def joined(self, old, new):
+        return super().joined(old, new).astype(np.float16).astype(new.dtype)
+
+    def append(self, store, layer, keys, values):
+        super().append(store, layer, *(part.astype(np.float16).astype(np.float64) for part in (keys, values)))
+
+
+class Blind(Growing):
+    """A black box: a length, and outputs."""
+
+    def observe(self, cache):
+        return Observation(cache["keys"].shape[2])
+
+
+def standings(report):
+    return {r.requirement.id: (r.standing, r.reason) for p in report.verdict.profiles for r in p.results}
+
+
+def test_a_store_that_grows_and_refuses_nothing_can_be_conformant() -> None:
+    report = check(declaring(Slots, rows_per_append="any"))
+    assert report.verdict.text == "conformant"
+    assert standings(report)["ATOMIC-ROWS"] == ("unobserved", "no call of this cache has to be refused")
+    assert check(declaring(Growing, dtypes=("float32",)), "core").verdict.text == "conformant"
+
+
+def test_a_fixed_cache_without_refusals_is_still_asked_for_them() -> None:
+    class Lenient(Slots):
+        def observe(self, store, layer):
+            return replace(super().observe(store, layer), capacity=4)
+
+    report = check(declaring(Lenient, capacity="exact", rows_per_append="any"), diagnose=False)
+    assert standings(report)["CAPACITY-FULL"][0] == "fail"
+
+
+def test_rows_that_are_stored_narrower_than_they_are_fed_are_held_to_one_rounding() -> None:
+    narrow = Precision(storage="float16")
+    report = check(declaring(Halving, precision=narrow, rows_per_append="any"))
+    assert report.verdict.text == "conformant"
+    assert standings(report)["STORE-ROW-BITS"][0] == "unobserved"
+    assert "stored as float16" in standings(report)["STORE-ROW-BITS"][1]
+
+
+def test_a_black_box_can_be_conformant() -> None:
+    report = check(declaring(Blind, keys="unreadable"), "core")
+    assert report.verdict.text == "conformant"

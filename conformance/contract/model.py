@@ -16,8 +16,8 @@ class Requirement:
     id: stable, never reused. sentence: MUST, SHOULD or MAY. levels: the levels that it is asked of.
     profiles: the profiles that list it. needs: features without which it is declined. where_observable:
     a profile may end conformant although it could not be seen. fixed_only: asked only of caches of fixed
-    capacity. source: where the rule comes from.
-    look: where in an implementation a failure usually sits. example: what a failure says. untestable: why
+    capacity. after_refusal: asked after a refused call, of which a growing cache may have none. source:
+    where the rule comes from. look: where in an implementation a failure usually sits. example: what a failure says. untestable: why
     no black box can see it, with `covered_by` the test of ours that covers it on the embedded layer.
     """
 
@@ -29,6 +29,7 @@ class Requirement:
     needs: frozenset[str] = frozenset()
     where_observable: bool = False
     fixed_only: bool = False
+    after_refusal: bool = False
     since: str = "1"
     look: str = ""
     example: str = ""

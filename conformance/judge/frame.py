@@ -79,6 +79,8 @@ def _row_bits(sight: Sight, outcome: Returned, before: CacheView, after: CacheVi
     level = sight.playthrough.trace.level
     precision, dtype = sight.declaration.precision, sight.playthrough.trace.dtype
     if level != "layer" and dtype != precision.storage:
+        reason = f"rows are fed as {dtype} and declared to be stored as {precision.storage}"
+        yield sight.check("STORE-ROW-BITS", "unobserved", reason)
         return
     if level == "layer":
         candidate_keys = fields.get("rotated_key" if sight.declaration.keys == "rotated" else "key")
