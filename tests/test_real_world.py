@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from conformance import AttentionConfig, Declaration, Observation, Step, check
+from conformance import AttentionConfig, Declaration, Observation, Rejected, Step, check
 from conformance.adapter import Precision
 from conformance.adapters.numpy_layer import NumpyLayerAdapter
 from conformance.dialect import spoken
@@ -415,3 +415,75 @@ def test_rows_that_are_stored_narrower_than_they_are_fed_are_held_to_one_roundin
 def test_a_black_box_can_be_conformant() -> None:
     report = check(declaring(Blind, keys="unreadable"), "core")
     assert report.verdict.text == "conformant"
+
+
+# -- fixed buffers that count before they write
+
+
+class CountsFirst(Slots):
+    """A fixed buffer whose length is raised before the write that fails; what fits is written."""
+
+    declaration = Declaration(
+        name="counts first", levels=("store",), rows_per_append="any", rejections={IndexError: "full"}
+    )
+
+    def build_store(self, config, batch_size, capacity=None):
+        shapes = [(batch_size, config.kv_heads, capacity, w) for w in (config.key_width, config.value_width)]
+        return [{"length": 0, "buffers": [np.zeros(shape) for shape in shapes]} for _ in range(config.layers)]
+
+    def append(self, store, layer, keys, values):
+        slot = store[layer]
+        old, slot["length"] = slot["length"], slot["length"] + keys.shape[2]
+        for buffer, rows in zip(slot["buffers"], (keys, values), strict=True):
+            for at in range(rows.shape[2]):
+                buffer[:, :, old + at] = rows[:, :, at]
+
+    def observe(self, store, layer):
+        n, (keys, values) = store[layer]["length"], store[layer]["buffers"]
+        return Observation(n, keys.shape[2], keys[:, :, :n], values[:, :, :n])
+
+    def reset(self, store):
+        for slot in store:
+            slot["length"] = 0
+
+    def truncate(self, store, length):
+        gone = store[0]["length"] - length
+        if gone < 0:
+            raise Rejected("invalid_length")
+        for slot in store:
+            slot["length"] -= gone
+
+
+class ChecksFirst(CountsFirst):
+    def append(self, store, layer, keys, values):
+        if store[layer]["length"] + keys.shape[2] > store[layer]["buffers"][0].shape[2]:
+            raise IndexError("no room")
+        super().append(store, layer, keys, values)
+
+
+class TakesOne(ChecksFirst):
+    declaration = replace(ChecksFirst.declaration, rows_per_append="one")
+
+    def append(self, store, layer, keys, values):
+        assert keys.shape[2] == 1
+        super().append(store, layer, keys, values)
+
+
+def test_a_length_raised_before_a_write_that_fails_is_seen() -> None:
+    report = check(CountsFirst(), diagnose=False)
+    assert standings(report)["ATOMIC-LENGTH"][0] == "fail"
+    assert {"ATOMIC-LENGTH", "ATOMIC-ROWS"} <= failed(CountsFirst(), "store-overflow")
+    assert check(ChecksFirst()).verdict.text == "conformant"
+
+
+def test_a_store_that_takes_one_row_a_call_is_given_one_row_a_call() -> None:
+    assert check(TakesOne()).verdict.text == "conformant"
+
+
+def test_a_call_accepted_against_the_rule_fails_also_where_nothing_can_be_seen_after_it() -> None:
+    claims = replace(ChecksFirst.declaration, features=frozenset({"truncate"}))
+    adapter = type("Backwards", (ChecksFirst,), {"declaration": claims})()
+    report = check(adapter, diagnose=False)
+    told = [c for c in report.checks if c.trace == "truncate-refused" and c.status in ("fail", "error")]
+    assert [c.message for c in told] == ["accepted; it must be refused as invalid_length"]
+    assert standings(report)["TRUNCATE-REFUSED"][0] == "fail"

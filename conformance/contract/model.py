@@ -17,8 +17,9 @@ class Requirement:
     profiles: the profiles that list it. needs: features without which it is declined. where_observable:
     a profile may end conformant although it could not be seen. fixed_only: asked only of caches of fixed
     capacity. after_refusal: asked after a refused call, of which a growing cache may have none. source:
-    where the rule comes from. look: where in an implementation a failure usually sits. example: what a failure says. untestable: why
-    no black box can see it, with `covered_by` the test of ours that covers it on the embedded layer.
+    where the rule comes from. look: where in an implementation a failure usually sits. example: what a
+    failure says. untestable: why no black box can see it, with `covered_by` the test of ours that covers it
+    on the embedded layer.
     """
 
     id: str

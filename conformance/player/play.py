@@ -78,13 +78,20 @@ def _step(
     for name in (*watched, *_appeared(stage, operation, watched)):
         later = _observed(stage, declaration, name, storage=not logical)
         if isinstance(later, Errored):
-            # Where the call itself broke, that is the cause; that nothing can be seen afterwards follows.
-            cause = outcome if isinstance(outcome, Errored) else later
+            # Where the call itself broke, or was accepted against the rule, that is the cause; that nothing
+            # can be seen afterwards follows.
+            cause = (
+                outcome if isinstance(outcome, Errored) or _accepted_wrongly(operation, outcome) else later
+            )
             return StepRecord(index, operation, cause, before, {}, changed)
         after[name] = later
         if not logical:
             seen[name] = later
     return StepRecord(index, operation, outcome, before, after, changed)
+
+
+def _accepted_wrongly(operation: Operation, outcome: Outcome) -> bool:
+    return isinstance(outcome, Returned) and any(isinstance(e, Refused) for e in operation.expect)
 
 
 def _watched(stage: Stage, operation: Operation) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from conformance.adapter import Declaration
 from conformance.scenarios.material import StoreRows, store_rows
 from conformance.scenarios.storage import trace
-from conformance.trace.expect import Close, Expectation, Length, Unchanged
+from conformance.trace.expect import Close, Expectation, Length, Refused, Unchanged
 from conformance.trace.model import CacheSpec, Operation, Trace
 
 LAYERS = 3
@@ -23,6 +23,8 @@ def traces(declaration: Declaration) -> Iterator[Trace]:
     yield _uneven(layers)
     yield _growth(layers)
     yield _reset(layers)
+    if declaration.capacity == "exact":
+        yield _overflow(layers)
     yield _handed_out(store_rows(declaration))
 
 
@@ -49,6 +51,15 @@ def _append(
     )  # fmt: skip
 
 
+def _appends(
+    layers: list[StoreRows], layer: int, start: int, stop: int, *, filed: str = "KEEP-PREFIX"
+) -> list[Operation]:
+    """Those rows in one call, or one a call where no more than one is taken."""
+    if layers[0].declaration.rows_per_append == "any":
+        return [_append(layers, layer, start, stop, filed=filed)]
+    return [_append(layers, layer, n, n + 1, filed=filed) for n in range(start, stop)]
+
+
 def _several(layers: list[StoreRows], name: str, about: str, steps: list[Operation], capacity: int) -> Trace:
     caches = {"main": CacheSpec("a", layers[0].lanes, capacity)}
     return trace(layers[0], name, about, tuple(steps), caches=caches)
@@ -60,7 +71,7 @@ def _uneven(layers: list[StoreRows]) -> Trace:
     steps = [Operation(op="observe", target="main", watch=_watch(), label="new store", expect=tuple(empty))]
     held = [0] * LAYERS
     for layer, count in ((1, 3), (0, 1), (1, 1), (2, 4), (0, 2), (2, 1), (1, 2), (0, 1)):
-        steps.append(_append(layers, layer, held[layer], held[layer] + count))
+        steps += _appends(layers, layer, held[layer], held[layer] + count)
         held[layer] += count
     return _several(layers, "store-layers", "three layers of different lengths", steps, 8)
 
@@ -76,12 +87,33 @@ def _growth(layers: list[StoreRows]) -> Trace:
 def _reset(layers: list[StoreRows]) -> Trace:
     """All layers filled, a reset, and shorter histories of the rows of other layers."""
     turned = layers[1:] + layers[:1]
-    steps = [_append(layers, layer, 0, 4 + layer) for layer in range(LAYERS)]
+    steps = [step for layer in range(LAYERS) for step in _appends(layers, layer, 0, 4 + layer)]
     empty = tuple(Length("KEEP-RESET", 0, name) for name in _watch())
     steps.append(Operation(op="reset", target="main", watch=_watch(), label="reset", expect=empty))
-    steps += [_append(turned, layer, 0, 2, filed="KEEP-RESET") for layer in (2, 0, 1)]
+    steps += [step for layer in (2, 0, 1) for step in _appends(turned, layer, 0, 2, filed="KEEP-RESET")]
     steps += [_append(turned, layer, 2, 3, filed="KEEP-RESET") for layer in range(LAYERS)]
     return _several(layers, "store-reset", "a reset empties every layer", steps, 8)
+
+
+def _overflow(layers: list[StoreRows]) -> Trace:
+    """More rows than fit into one layer, at once and one by one: none of them is kept, in no layer."""
+    several = layers[0].declaration.rows_per_append == "any"
+    steps = [step for layer in (1, 0) for step in _appends(layers, layer, 0, 3 - layer)]
+    if several:
+        steps.append(_too_many(layers, 1, 2, 5))
+    steps += _appends(layers, 1, 2, 4, filed="CAPACITY-FITS")
+    steps += [_too_many(layers, 1, 4, 6 if several else 5), _too_many(layers, 1, 4, 5)]
+    steps += _appends(layers, 0, 3, 4, filed="CAPACITY-FITS")
+    return _several(layers, "store-overflow", "more rows than fit, into one layer of three", steps, 4)
+
+
+def _too_many(layers: list[StoreRows], layer: int, start: int, stop: int) -> Operation:
+    kept = tuple(Unchanged(name, length="ATOMIC-LENGTH", rows="ATOMIC-ROWS") for name in _watch())
+    return Operation(
+        op="append", target="main", inputs=layers[layer].inputs(start, stop), arguments={"layer": layer},
+        watch=_watch(), label=f"{stop - start} rows onto {start} of 4",
+        expect=(Refused("CAPACITY-FULL", ("full",)), *kept),
+    )  # fmt: skip
 
 
 def _handed_out(rows: StoreRows) -> Trace:
