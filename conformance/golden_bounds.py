@@ -1,7 +1,8 @@
 """Bounds of golden expectations for a declaration.
 
 In float64 the promise is 1e-12, or the bound that the file itself states. For coarser precisions, and where
-keys are kept unrotated, value and bound are computed from the rows of the trace.
+keys are kept unrotated, value and bound are computed from the rows of the trace. What a precision is too
+coarse for is not asked, and says so.
 """
 
 from __future__ import annotations
@@ -14,9 +15,15 @@ import numpy as np
 from conformance.adapter import Declaration, Precision
 from conformance.golden_decoder_bounds import decoder_bounded
 from conformance.scenarios.material import PROMISE, LayerRows
-from conformance.trace.expect import Close, Expectation
+from conformance.trace.expect import Close, Custom, Expectation
 from conformance.trace.model import Derived, Operation, Source, Trace
 from conformance.values import LayerConfig, LayerParameters
+
+
+BEFORE_THE_SCORES = ("query", "key", "value", "rotated_query", "rotated_key", "keys", "values")
+"""Fields whose bound says something however large the scores are."""
+
+TOO_COARSE = "the precision is too coarse for scores of this size, a bound on it would allow any mixture"
 
 
 def bounded(trace: Trace, declaration: Declaration) -> Trace:
@@ -60,6 +67,8 @@ def _own(e: Expectation, rows: LayerRows, start: int, stop: int, *, exact: bool)
     unrotated = e.field == "keys" and rows.declaration.keys == "unrotated"
     if exact and not unrotated:
         return replace(e, bound=PROMISE if e.bound is None else e.bound)
+    if e.field not in BEFORE_THE_SCORES and not rows.tolerance.applicable:
+        return Custom(e.requirement, "not_asked", {"reason": f"{e.field}: {TOO_COARSE}"})
     return replace(e, value=value, bound=gate if e.bound is None else np.maximum(gate, e.bound))
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from conformance.adapter import Declaration, Precision
+from conformance.dtypes import rounded
 from conformance.scenarios.decoder_material import DecoderRows
-from conformance.trace.expect import Array, Close, Expectation
+from conformance.trace.expect import Close, Expectation
 from conformance.trace.model import Derived, Operation, Trace
 from conformance.values import DecoderConfig
 
@@ -25,15 +26,6 @@ def decoder_bounded(trace: Trace, declaration: Declaration) -> Trace:
     if plain and declaration.keys == "rotated" and declaration.prefill_logits == "all":
         return trace
     return trace.with_steps(tuple(_steps(trace, declaration)))
-
-
-def rounded(values: Array, dtype: str) -> Array:
-    """The numbers that an implementation of `dtype` gets, as float64."""
-    if dtype == "bfloat16":
-        import ml_dtypes  # noqa: PLC0415 - an extra, needed for this dtype only
-
-        return np.asarray(values).astype(ml_dtypes.bfloat16).astype(np.float64)
-    return np.asarray(values).astype(dtype).astype(np.float64)
 
 
 def _steps(trace: Trace, declaration: Declaration) -> Iterator[Operation]:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from conformance import golden_files
-from conformance.adapter import Declaration
+from conformance.adapter import Declaration, Precision
 from conformance.dialect import spoken
+from conformance.dtypes import fed, in_dtype
 from conformance.golden_bounds import bounded
-from conformance.scenarios import scenarios
+from conformance.scenarios import of_further_dtypes, scenarios
 from conformance.trace.model import Trace
 from conformance.twins import twin
 
@@ -18,22 +19,49 @@ from conformance.twins import twin
 def traces(declaration: Declaration, *, seed: int = 0) -> Iterator[Trace]:
     """Every trace that this declaration allows, golden ones first, then their twins drawn from `seed`.
 
-    All are said in its pairing and its order of query heads. Each expectation carries a bound; a trace whose
-    features are not all declared is left out. Raises TraceError where a golden file is damaged.
+    What follows is made for the declaration; last come, for each further dtype, the golden traces once more,
+    as `NAME@float32`. All are said in its pairing and its order of query heads. Each expectation carries a
+    bound; a trace whose features are not all declared is left out. Raises TraceError where a golden file is
+    damaged.
     """
-    golden = tuple(golden_traces(declaration))
-    twins = (relative for trace in golden if (relative := twin(trace, seed)) is not None)
-    for trace in (*golden, *twins, *scenarios(declaration)):
-        if trace.needs <= declaration.features:
-            yield spoken(replace(trace, dtype=declaration.dtypes[0]), declaration)
+    first = declaration.dtypes[0]
+    given = _given(declaration)
+    own = [fed(trace, first) for trace in given]
+    made = (*_golden(own, declaration), *_twins(own, declaration, seed), *scenarios(declaration))
+    yield from _played(made, declaration)
+    for dtype in declaration.dtypes[1:]:
+        narrow = in_dtype(declaration, dtype)
+        again = (*_golden((fed(trace, dtype) for trace in given), narrow), *of_further_dtypes(narrow))
+        yield from (replace(trace, id=f"{trace.id}@{dtype}") for trace in _played(again, narrow))
 
 
 def golden_traces(declaration: Declaration) -> Iterator[Trace]:
     """The schedules of every golden file that can be asked of the declaration, with bounds for it."""
-    if declaration.weights == "own":
-        return
-    for trace in golden_files.traces(declaration):
-        yield bounded(trace, declaration)
+    return _golden((fed(trace, declaration.dtypes[0]) for trace in _given(declaration)), declaration)
+
+
+def _given(declaration: Declaration) -> tuple[Trace, ...]:
+    """Golden traces as they stand in their files."""
+    return () if declaration.weights == "own" else tuple(golden_files.traces(declaration))
+
+
+def _golden(given: Iterable[Trace], declaration: Declaration) -> Iterator[Trace]:
+    return (bounded(trace, declaration) for trace in given)
+
+
+def _twins(given: Iterable[Trace], declaration: Declaration, seed: int) -> Iterator[Trace]:
+    """In float64 a bound is multiplied as its value is; elsewhere rounding to zero has a size of its own."""
+    exact = declaration.precision == Precision() and declaration.dtypes[0] == "float64"
+    for trace in given:
+        relative = twin(bounded(trace, declaration) if exact else trace, seed)
+        if relative is not None:
+            yield relative if exact else bounded(relative, declaration)
+
+
+def _played(made: Iterable[Trace], declaration: Declaration) -> Iterator[Trace]:
+    for trace in made:
+        if trace.needs <= declaration.features:
+            yield spoken(replace(trace, dtype=declaration.dtypes[0]), declaration)
 
 
 def digest(played: Iterable[Trace]) -> str:

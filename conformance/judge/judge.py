@@ -8,6 +8,7 @@ from typing import Any
 
 from conformance.adapter import Declaration
 from conformance.contract.fields import at_level
+from conformance.dtypes import in_dtype
 from conformance.judge import frame, rules
 from conformance.judge.custom import RULES
 from conformance.judge.findings import Check, Status
@@ -54,6 +55,7 @@ def judge(
     """
     if playthrough.broken is not None:
         return _broken(playthrough)
+    declaration = in_dtype(declaration, playthrough.trace.dtype)
     checks: list[Check] = []
     for record in playthrough.records:
         sight = Sight(playthrough, record, declaration, findings_only)

@@ -52,3 +52,14 @@ def scenarios(declaration: Declaration) -> Iterator[Trace]:
         for family in FAMILIES:
             yield from family.traces(declaration)
     yield from decoder.traces(declaration)
+
+
+AGREEMENT = (storage, store, chunks, grouped, extreme, numbers, long)
+"""What compares numbers at levels that have no golden trace, or few."""
+
+
+def of_further_dtypes(declaration: Declaration) -> Iterator[Trace]:
+    """What is played beside the golden traces in a further dtype; `declaration` is that of the dtype."""
+    families = {"attention": AGREEMENT, "store": AGREEMENT, "layer": (long,)}
+    for family in families.get(declaration.levels[0], ()):
+        yield from family.traces(declaration)
