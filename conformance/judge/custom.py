@@ -127,28 +127,6 @@ def moves_as_formula(sight: Sight, wanted: Custom) -> Iterator[Check]:
     yield from close(sight, Close(wanted.requirement, "output", moved, bound))
 
 
-def same_lane_only(sight: Sight, wanted: Custom) -> Iterator[Check]:
-    """Lanes other than the changed one are bit for bit (or within the bound) those of an earlier step."""
-    earlier = sight.playthrough.labelled(wanted.arguments["other"])
-    lanes = list(wanted.arguments["lanes"])
-    if earlier is None or not isinstance(earlier.outcome, Returned):
-        yield sight.check(wanted.requirement, "unobserved", "the other step was not played")
-        return
-    seen, other = sight.field("output"), earlier.outcome.fields.get("output")
-    if seen is None or other is None or seen.shape != other.shape:
-        yield sight.check(wanted.requirement, "fail", "the outputs cannot be compared: their shapes differ")
-        return
-    own = wanted.arguments.get("own", lanes)
-    if seen.shape[1:] != np.shape(wanted.arguments["bound"])[1:] or len(seen) <= max((*lanes, *own)):
-        yield sight.check(
-            wanted.requirement, "fail", f"lanes cannot be told in an output of shape {list(seen.shape)}"
-        )
-        return
-    found = compare.worst("output", seen[lanes], other[list(own)], wanted.arguments["bound"])
-    message = "" if found.share <= 1.0 else "a lane follows what stands in another lane"
-    yield sight.check(wanted.requirement, "fail" if message else "pass", message, difference=found)
-
-
 def agrees_with_own(sight: Sight, wanted: Custom) -> Iterator[Check]:
     """The cached outputs so far against the implementation's own full-prefix pass at this step."""
     seen = sight.field("output")
@@ -207,7 +185,6 @@ RULES: Mapping[str, Callable[[Sight, Custom], Iterator[Check]]] = POOL_RULES | {
         storage_total,
         zero_filled,
         moves_as_formula,
-        same_lane_only,
         agrees_with_own,
         work_total,
         *DECODING,
