@@ -52,30 +52,29 @@ def traces(declaration: Declaration) -> Iterator[Trace]:
     rows = material(declaration)
     if isinstance(rows, LayerRows):
         for offence in (*form_offences(rows), *layer_offences(rows)):
-            for held in (0, 2, CAPACITY):
-                yield refused_at(rows, offence, held)
+            yield refused_throughout(rows, offence)
     yield _full(rows)
 
 
-def refused_at(rows: Rows, offence: Offence, held: int) -> Trace:
-    """`held` rows, the refused call, and what is still lawful beside an untouched twin."""
-    steps = [appended(rows, name, n, n + 1, quiet=True) for n in range(held) for name in ("main", "twin")]
-    steps.append(
-        Operation(
-            op="append",
-            target="main",
-            layer=offence.layer,
-            inputs=offence.inputs or rows.inputs(held, held + 1),
-            label=f"{offence.name}, {held} rows held",
-            expect=(Refused(offence.requirement, offence.accepted_kinds), unchanged("main")),
+def refused_throughout(rows: Rows, offence: Offence) -> Trace:
+    """The refused call with no row held, with two, with four; each time what is still lawful goes on."""
+    steps: list[Operation] = []
+    for held in (0, 2, CAPACITY):
+        steps.append(
+            Operation(
+                op="append",
+                target="main",
+                layer=offence.layer,
+                inputs=offence.inputs or rows.inputs(held, held + 1),
+                label=f"{offence.name}, {held} rows held",
+                expect=(Refused(offence.requirement, offence.accepted_kinds), unchanged("main")),
+            )
         )
-    )
-    steps += future(rows, held)
-    where = {0: "an empty", CAPACITY: "a full"}.get(held, "a part-filled")
+        steps += future(rows, held)
     return trace(
         rows,
-        f"refused-{offence.name}-{held}",
-        f"{offence.name.replace('-', ' ')} on {where} cache",
+        f"refused-{offence.name}",
+        f"{offence.name.replace('-', ' ')} on an empty, a part-filled and a full cache",
         tuple(steps),
         layers={"a": rows.source, **offence.layers},
         caches=twins(rows),
@@ -96,8 +95,9 @@ def future(rows: Rows, held: int) -> list[Operation]:
         steps += [Operation(op="reset", target=name, label=f"reset {name}") for name in ("main", "twin")]
         start = 0
     for n in range(start, min(start + 2, CAPACITY)):
-        steps.append(appended(rows, "twin", n, n + 1, label=f"twin goes on with row {n}"))
-        steps.append(appended(rows, "main", n, n + 1, extra=alike(rows, f"twin goes on with row {n}")))
+        label = f"twin goes on from {held} rows with row {n}"
+        steps.append(appended(rows, "twin", n, n + 1, label=label))
+        steps.append(appended(rows, "main", n, n + 1, extra=alike(rows, label)))
     return steps
 
 
