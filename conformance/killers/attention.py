@@ -48,6 +48,17 @@ SHARED: tuple[str, ...] = (
     # chunks
     "empty_chunk_counts_one", "capacity_off_by_one", "chunk_compared_with_capacity",
     "chunk_that_fills_refused", "chunk_written_as_far_as_it_fits", "chunk_length_counts_one",
+    # last bits, and what is shown
+    "reset_moves_output", "reset_moves_keys", "reset_moves_values", "refusal_moves_output",
+    "refusal_moves_keys", "refusal_moves_values", "truncation_moves_output", "truncation_moves_keys",
+    "truncation_moves_values", "unused_slots_move_output", "lanes_leak_last_bits", "shown_keys_negated",
+    "shown_values_negated", "snapshot_keys_unrotated", "snapshot_values_of_other_lane",
+    "snapshot_is_locked_view", "shown_rows_follow_snapshot", "shown_values_follow_input",
+    "heads_repeated_in_storage", "reset_frees_one_slot_too_many", "reset_shows_less_capacity",
+    "fork_moves_last_bits_of_keys", "fork_moves_last_bits_of_values", "reorder_values_only",
+    "truncate_clears_last_kept_key", "truncate_clears_last_kept_value", "tile_of_sixty_four_dropped",
+    "rotates_in_callers_array", "output_squeezed", "output_float32",
+    "old_keys_move_in_long_history", "old_values_move_in_long_history",
     # edits
     "truncate_noop", "truncate_zero_is_nothing", "truncate_keeps_slot", "truncate_negative_relative",
     "truncate_extends", "truncate_shrinks", "truncate_drops_first_rows", "fork_shares_buffers",

@@ -204,6 +204,19 @@ class _FirstRowChecksum(OpenLayerAdapter):
 
 
 @killer(
+    "updated_layer_gives_no_cache",
+    fault="STALE-WEIGHTS",
+    violates="BIND-NEW-CACHE",
+    says="a layer whose weights were updated gives no new cache",
+)
+class _NoNewCache(OpenLayerAdapter):
+    def build_cache(self, layer: OpenLayer, batch_size: int, capacity: int) -> OpenCache:
+        if any(node.revision for node in layer.nodes.values()):
+            raise Rejected("cache_layer_revision_mismatch", "the layer is not the one that was built")
+        return super().build_cache(layer, batch_size, capacity)
+
+
+@killer(
     "reset_rebinds",
     fault="RESET-REBINDS",
     violates="BIND-RESET-CURES-NOTHING",

@@ -76,7 +76,7 @@ class _Rounded(OpenLayerAdapter):
         return super().allocate(config, batch_size, -(-capacity // 6) * 6)
 
     def bind(self, cache: OpenCache, layer: object) -> None:  # type: ignore[override]
-        super().bind(cache, layer)  # type: ignore[arg-type]
+        super().bind(cache, layer)
         cache.capacity = cache.keys.shape[2]
 
 
