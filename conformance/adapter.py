@@ -84,8 +84,8 @@ class Declaration:
 
     rejections maps the implementation's own exception classes to kinds, so that an adapter need not
     translate them. capacity: `"exact"` (fixed buffers of the asked size), `"rounded"` (fixed, may be
-    larger), `"growing"`. dtypes: the first is what it is fed with. precision: where nothing is said, that
-    dtype everywhere. keys: how the observed keys stand (rotated, unrotated, unreadable). heads: how query
+    larger), `"growing"`. dtypes: everything is played in the first, the golden traces in every one.
+    precision: that of the first; where nothing is said, that dtype everywhere. keys: how the observed keys stand (rotated, unrotated, unreadable). heads: how query
     heads map to key/value heads. pairings: the rotary pairs that it can be built with; where that is one of
     the two, every trace is said in it. rows_per_append: `"one"` or `"any"`. weights: `"own"` for a decoder
     whose architecture is its own, so that `build_model` can take over the vocabulary at most; it is held

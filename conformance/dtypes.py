@@ -25,7 +25,7 @@ BFLOAT16_BITS = 8
 
 
 def in_dtype(declaration: Declaration, dtype: str) -> Declaration:
-    """The declaration as if `dtype` were its only one; as it is for its first and for one it does not name."""
+    """The declaration as if `dtype`, a further one of its own, were the only one; else as it is."""
     if dtype == declaration.dtypes[0] or dtype not in declaration.dtypes:
         return declaration
     return replace(declaration, dtypes=(dtype,), precision=implied(declaration, dtype))

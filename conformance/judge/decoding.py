@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from conformance.adapter import Declaration
 from conformance.budget.decoder import SELF_ROUNDINGS
 from conformance.budget.units import unit_roundoff
 from conformance.judge import compare
-from conformance.judge.findings import Check
+from conformance.judge.findings import NOT_ASKED, Check
 from conformance.judge.rules import Sight
 from conformance.player.records import Buffer, CacheView, Returned
 from conformance.trace.expect import Custom
@@ -88,7 +89,8 @@ def lanes_as(sight: Sight, wanted: Custom) -> Iterator[Check]:
 
 def not_asked(sight: Sight, wanted: Custom) -> Iterator[Check]:
     """What cannot be asked of this declaration, and the reason."""
-    yield sight.check(wanted.requirement, "unobserved", str(wanted.arguments["reason"]))
+    unseen = sight.check(wanted.requirement, "unobserved", str(wanted.arguments["reason"]))
+    yield replace(unseen, kind=NOT_ASKED)
 
 
 def chooses(sight: Sight, wanted: Custom) -> Iterator[Check]:

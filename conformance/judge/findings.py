@@ -7,6 +7,9 @@ from typing import Literal
 
 Status = Literal["pass", "fail", "error", "unobserved"]
 
+NOT_ASKED = "not asked"
+"""The kind of a check that was left out because it would say nothing, with the reason as its message."""
+
 
 @dataclass(frozen=True)
 class Difference:

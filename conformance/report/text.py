@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from conformance.judge.findings import Check
+from conformance.judge.findings import NOT_ASKED, Check
 from conformance.report.finding import count, finding_lines, row
 from conformance.report.model import Report
 from conformance.report.style import Style
@@ -35,6 +35,7 @@ def report_text(report: Report, *, style: Style | None = None, full: int = FULL)
     parts = [
         *_findings(report, paint, full),
         *_profiles(report, paint),
+        *_not_asked(report),
         _run(report),
         verdict_line(report, paint),
     ]
@@ -157,6 +158,18 @@ def _profiles(report: Report, style: Style) -> Iterator[str]:
         if profile.text == "incomplete":
             yield from _advice(profile)
     if report.verdict.profiles:
+        yield ""
+
+
+def _not_asked(report: Report) -> Iterator[str]:
+    """What was left out of traces that were played, because it would say nothing of this implementation."""
+    by_reason: dict[str, dict[str, None]] = {}
+    for check in report.checks:
+        if check.kind == NOT_ASKED:
+            by_reason.setdefault(check.message, {})[check.trace] = None
+    for reason, traces in by_reason.items():
+        yield from row("not asked", f"{some(list(traces), 6)}: {reason}")
+    if by_reason:
         yield ""
 
 
