@@ -1,0 +1,185 @@
+"""Lawful calls, and what a caller may do around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isfinite
+
+import numpy as np
+
+from conformance.scenarios.material import StoreRows, appended, huge
+from conformance.search.script import Script
+from conformance.trace.expect import Custom, Same, Unchanged
+from conformance.trace.model import Operation
+
+
+@dataclass(frozen=True)
+class Append:
+    """Lawful rows; more than fit must be refused."""
+
+    cache: int
+    count: int
+    shift: int
+    scale: float
+
+    def write(self, script: Script) -> None:
+        """One row where chunks are not declared."""
+        several = "chunks" in script.declaration.features or script.level == "store"
+        script.append(
+            script.name(self.cache), script.block(self.count if several else 1, self.shift, self.scale)
+        )
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Rows one by one until the cache is full, and one more."""
+
+    cache: int
+    shift: int
+
+    def write(self, script: Script) -> None:
+        """The last one must be refused."""
+        name = script.name(self.cache)
+        for n in range(script.setting.capacity - script.lives[name].length + 1):
+            script.append(name, script.block(1, self.shift + n, 1.0))
+
+
+@dataclass(frozen=True)
+class Reset:
+    """Back to nothing."""
+
+    cache: int
+
+    def write(self, script: Script) -> None:
+        """The binding stays."""
+        name = script.name(self.cache)
+        life = script.lives[name]
+        life.history = script.fresh().history
+        kept = Unchanged(name, storage="RESET-BYTES", addresses="RESET-ADDRESSES", capacity="RESET-CAPACITY")
+        fixed = (kept,) if "storage" in script.declaration.features else ()
+        script.do("reset", name, script.length("RESET-LENGTH", name), *fixed)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Two lives of the same rows with a reset between them."""
+
+    cache: int
+    shift: int
+
+    def write(self, script: Script) -> None:
+        """Bit for bit alike."""
+        name = script.name(self.cache)
+        if script.stale(name) is not None:
+            return
+        Reset(self.cache).write(script)
+        labels = []
+        for n in range(2):
+            labels.append(f"step {len(script.steps)}")
+            script.append(name, script.block(1, self.shift + n, 1.0))
+        Reset(self.cache).write(script)
+        for n, label in enumerate(labels):
+            script.append(name, script.block(1, self.shift + n, 1.0))
+            fields = script.rows(script.lives[name].history).fields
+            same = tuple(Same("RESET-REPLAY", part, label, bound=1e-12) for part in fields)
+            script.steps[-1] = replace(script.steps[-1], expect=(*script.steps[-1].expect, *same))
+
+
+@dataclass(frozen=True)
+class Poison:
+    """Numbers into unused slots."""
+
+    cache: int
+    value: float
+
+    def write(self, script: Script) -> None:
+        """Nothing that is used may change."""
+        if "poison" in script.declaration.features:
+            name, most = script.name(self.cache), huge(script.declaration)
+            value = min(self.value, most) if isfinite(self.value) else self.value
+            script.do(
+                "poison", name, Unchanged(name, length="STORE-UNUSED", rows="STORE-UNUSED"), value=value
+            )
+
+
+@dataclass(frozen=True)
+class OverwriteInput:
+    """The caller writes over the array of the last append."""
+
+    cache: int
+
+    def write(self, script: Script) -> None:
+        """The cache must not follow."""
+        name = script.name(self.cache)
+        if script.lives[name].last:
+            kept = Unchanged(name, length="ISOLATE-CALLER-ARRAY", rows="ISOLATE-CALLER-ARRAY")
+            script.do("overwrite_input", name, kept, step=script.lives[name].last)
+
+
+@dataclass(frozen=True)
+class OverwriteSnapshot:
+    """The caller writes over a snapshot."""
+
+    cache: int
+
+    def write(self, script: Script) -> None:
+        """The cache must not follow."""
+        name = script.name(self.cache)
+        if "snapshot" not in script.declaration.features or not script.lives[name].length:
+            return
+        own = "KEEP-HANDED-OUT" if script.level == "store" else "ISOLATE-HANDED-OUT"
+        label = f"step {len(script.steps)}"
+        script.do("observe", name, snapshot=True)
+        script.do("overwrite_output", name, Unchanged(name, length=own, rows=own), step=label)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One stored value row changed from outside, for the length of one append."""
+
+    cache: int
+    shift: int
+
+    def write(self, script: Script) -> None:
+        """The output moves with it; then the row is put back."""
+        name = script.name(self.cache)
+        life, own = script.lives[name], script.setting
+        probed = script.level in ("layer", "attention") and "storage" in script.declaration.features
+        if not probed or life.length < 1 or script.refusal(name, 1) is not None:
+            return
+        start = life.length
+        block = script.block(1, self.shift, 1.0)
+        history = {k: np.concatenate([life.history[k], block[k]], axis=-2) for k in block}
+        rows = script.rows(history)
+        if isinstance(rows, StoreRows):
+            return
+        numbers = np.linspace(3.0, -2.0, own.head_width)
+        lane, head, slot = own.lanes - 1, own.kv_heads - 1, start - 1
+        value, gate = rows.changed_value(start + 1, slot, lane, head, numbers)
+        place = {
+            "buffer": 1, "lane": lane, "head": head, "slot": slot, "kv_heads": own.kv_heads,
+            "capacity": own.capacity,
+        }  # fmt: skip
+        label = f"step {len(script.steps)}"
+        script.steps.append(
+            Operation(
+                op="overwrite_row", target=name, inputs={"numbers": numbers}, arguments=place, label=label
+            )
+        )
+        wanted = {
+            "write": label,
+            "value": value,
+            "bound": gate,
+            "unmoved": rows.field("output", start, start + 1)[0],
+        }
+        moved = Custom("REUSE-STORED-ROW", "moves_as_formula", wanted)
+        last = f"step {len(script.steps)}"
+        script.steps.append(appended(rows, name, start, start + 1, label=last, quiet=True, extra=(moved,)))
+        kept = rows.field("values", 0, start)[0][lane, head, slot]
+        script.steps.append(
+            Operation(
+                op="overwrite_row", target=name, inputs={"numbers": kept}, arguments=place,
+                label=f"step {len(script.steps)}",
+            )
+        )  # fmt: skip
+        life.history, life.last = history, last
