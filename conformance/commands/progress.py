@@ -13,8 +13,9 @@ FIRST_AFTER, THEN_EVERY, ON_TERMINAL_EVERY = 1.0, 10.0, 0.1
 class Progress:
     """Shows `done of planned`; on a terminal in one line that is wiped at the end."""
 
-    def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
+    def __init__(self, stream: TextIO, *, quiet: bool = False, what: str = "traces") -> None:
         self._stream, self._quiet, self._terminal = stream, quiet, stream.isatty()
+        self._what = what
         self._next = time.monotonic() + (0.0 if self._terminal else FIRST_AFTER)
         self._shown = 0
 
@@ -33,7 +34,7 @@ class Progress:
         now = time.monotonic()
         if self._quiet or not trace or now < self._next:
             return
-        text = f"{done} of {planned} traces, now {trace}"[:100]
+        text = f"{done} of {planned} {self._what}, now {trace}"[:100]
         if self._terminal:
             self._stream.write("\r" + text.ljust(self._shown))
             self._shown, self._next = len(text), now + ON_TERMINAL_EVERY
