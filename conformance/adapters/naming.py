@@ -28,6 +28,10 @@ BUILT_IN: Mapping[str, str] = {
     "exact": "conformance.adapters.exact:exact",
     "exact-decoder": "conformance.adapters.exact_decoder:exact_decoder",
     "onnx": "conformance.adapters.onnx:onnx_attention",
+    "torch-attention": "conformance.adapters.torch_attention:torch_attention",
+    "torch-attention-float32": "conformance.adapters.torch_attention:torch_attention_float32",
+    "transformers-dynamic": "conformance.adapters.transformers_store:transformers_dynamic",
+    "transformers-static": "conformance.adapters.transformers_store:transformers_static",
 }
 """Where the factory of each built-in name lives."""
 
