@@ -17,7 +17,7 @@ CHEATS = {
     "MutatesInputs": ("fail", "ISOLATE-INPUTS"),
     "PatchesNumpy": ("fail", "AGREE-OUTPUT"),
     "KnowsByHeart": ("fail", "AGREE-OUTPUT"),
-    "ClaimsWhatItLacks": ("error", "STORE-LENGTH"),
+    "ClaimsWhatItLacks": ("error", "STORE-UNUSED"),
     "LacksWhatItClaims": ("error", "AGREE-HEADS"),
     "LiesAboutStorage": ("fail", "STORE-ADDRESSES"),
 }

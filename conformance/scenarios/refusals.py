@@ -46,6 +46,19 @@ class Offence:
         """The kinds that name this offence rightly."""
         return self.kinds or (self.kind,)
 
+    def carried(self, rows: Rows) -> dict[str, int]:
+        """What a rejection of it may carry: what the cache or the layer wanted, and what came."""
+        given = self.inputs.get("rows")
+        other = self.layers.get("b")
+        if self.kind == "input_batch_mismatch" and given is not None:
+            return {"expected": rows.lanes, "found": given.shape[0]}
+        if self.kind == "input_width_mismatch" and given is not None and isinstance(rows, LayerRows):
+            return {"expected": rows.config.model_width, "found": given.shape[2]}
+        if self.kind == "cache_model_width_mismatch" and isinstance(rows, LayerRows):
+            config = getattr(other, "config", None)
+            return {"expected": rows.config.model_width, "found": getattr(config, "model_width", 0)}
+        return {}
+
 
 def traces(declaration: Declaration) -> Iterator[Trace]:
     """Each offence on an empty, a part-filled and a full cache; at other levels the row too many alone."""
@@ -67,7 +80,10 @@ def refused_throughout(rows: Rows, offence: Offence) -> Trace:
                 layer=offence.layer,
                 inputs=offence.inputs or rows.inputs(held, held + 1),
                 label=f"{offence.name}, {held} rows held",
-                expect=(Refused(offence.requirement, offence.accepted_kinds), unchanged("main")),
+                expect=(
+                    Refused(offence.requirement, offence.accepted_kinds, offence.carried(rows)),
+                    unchanged("main"),
+                ),
             )
         )
         steps += future(rows, held)
@@ -139,20 +155,25 @@ def layer_offences(rows: LayerRows) -> list[Offence]:
     """Checks 5, 6, 8 and 10 (revisions, check 9, are updates and stand with the binding)."""
     rope = rows.config.rope
     rewire = frozenset({"rewire"})
+    width = rows.config.head_width
     found = [
         another_layer(
-            rows, "other-width", "BIND-MODEL-WIDTH", layer_config(heads=4), "cache_model_width_mismatch"
+            rows,
+            "other-width",
+            "BIND-MODEL-WIDTH",
+            layer_config(heads=4, head_width=width),
+            "cache_model_width_mismatch",
         ),
         another_layer(
             rows,
             "other-heads",
             "BIND-HEADS",
-            layer_config(heads=4, head_width=2),
+            layer_config(heads=4, head_width=width // 2),
             "cache_head_count_mismatch",
         ),
     ]
     if "gqa" in rows.declaration.features:
-        config = layer_config(heads=2, kv_heads=1)
+        config = layer_config(heads=2, kv_heads=1, head_width=width)
         found.append(
             another_layer(rows, "other-kv-heads", "BIND-KV-HEADS", config, "cache_head_count_mismatch")
         )
@@ -208,7 +229,7 @@ def _full(rows: Rows) -> Trace:
         steps += [
             Operation(
                 op="append", target="main", inputs=inputs, label=f"row {CAPACITY + 1} of {CAPACITY}, {time}",
-                expect=(Refused("CAPACITY-FULL", ("full",)), unchanged("main")),
+                expect=(Refused("CAPACITY-FULL", ("full",), {"expected": CAPACITY}), unchanged("main")),
             )
             for time in ("first time", "second time")
         ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The subcommands `wire serve` and `wire try`."""
+"""The subcommands `wire serve`, `wire try` and `wire page`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
+PAGE = "wire-protocol.md"
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run `serve ADAPTER` or `try ADAPTER`; returns the exit status.
+    """Run `serve ADAPTER`, `try ADAPTER` or `page`; returns the exit status.
 
     serve: 0 when the other end has said goodbye. try: 0 when every step went well, 1 when one was wrong,
     2 for wrong usage, 3 when the driver could not be spoken to.
@@ -20,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="kv-conformance wire",
         description="Speak the wire protocol, by which any language is judged over a pipe.",
-        epilog="Writing a driver: read docs/wire-protocol.md, write hello and echo, run `wire try`, and go "
+        epilog="Writing a driver: read `wire page`, write hello and echo, run `wire try`, and go "
         "on as it tells you, until every step is ok; then run `check`.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
@@ -30,8 +33,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     trying.add_argument("adapter", help="cmd:./driver --flag, or any other adapter, which is then served")
     trying.add_argument("--time-limit", type=float, default=10.0, metavar="SECONDS", help="per request (10)")
     trying.add_argument("--numbers", choices=("decimal", "bits"), help="ask for this form of numbers")
+    commands.add_parser("page", help="print the page from which a driver is written")
     options = parser.parse_args(argv)
+    if options.command == "page":
+        return _page()
     return _serve(options.adapter) if options.command == "serve" else _try(options, trying)
+
+
+def _page() -> int:
+    """The protocol page: shipped with the wheel, in a checkout it stands under docs."""
+    package = resources.files("conformance")
+    shipped, checkout = package / "docs" / PAGE, package / ".." / "docs" / PAGE
+    print((shipped if shipped.is_file() else checkout).read_text("utf-8"), end="")
+    return 0
 
 
 def _serve(name: str) -> int:

@@ -90,12 +90,14 @@ def declaration_in(given: Any, place: str) -> Declaration:
         if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
             raise MessageError(f"{place}.{name}", f"{described(listed)} is not a list of texts")
     for name in DECLARED:
-        if name in read and name not in (*LISTS, "precision", "deterministic"):
+        if name in read and name not in (*LISTS, "precision", "deterministic", "head_width_multiple"):
             text(read[name], f"{place}.{name}")
     if not isinstance(read.get("deterministic", True), bool):
         raise MessageError(
             f"{place}.deterministic", f"{described(read['deterministic'])} is not true or false"
         )
+    if "head_width_multiple" in read:
+        whole(read["head_width_multiple"], f"{place}.head_width_multiple")
     if "precision" in read:
         names = tuple(field.name for field in dataclasses.fields(Precision))
         stated = fields_of(read["precision"], f"{place}.precision", names)

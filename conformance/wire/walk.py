@@ -70,7 +70,7 @@ class Pace:
             self.skipped += 1
             return None
         except AdapterError as error:
-            problem = _with_advice(error, advice or f"see docs/wire-protocol.md, under {self.page}")
+            problem = _with_advice(error, advice or f"see `kv-conformance wire page`, under {self.page}")
         problem = problem or judge(value)
         self._say(title)
         for pair in self.adapter.take_exchanges():
