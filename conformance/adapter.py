@@ -85,11 +85,13 @@ class Declaration:
     rejections maps the implementation's own exception classes to kinds, so that an adapter need not
     translate them. capacity: `"exact"` (fixed buffers of the asked size), `"rounded"` (fixed, may be
     larger), `"growing"`. dtypes: everything is played in the first, the golden traces in every one.
-    precision: that of the first; where nothing is said, that dtype everywhere. keys: how the observed keys stand (rotated, unrotated, unreadable). heads: how query
-    heads map to key/value heads. pairings: the rotary pairs that it can be built with; where that is one of
-    the two, every trace is said in it. rows_per_append: `"one"` or `"any"`. weights: `"own"` for a decoder
-    whose architecture is its own, so that `build_model` can take over the vocabulary at most; it is held
-    against its own pass without the cache.
+    precision: that of the first; where nothing is said, that dtype everywhere. keys: how the observed keys
+    stand (rotated, unrotated, unreadable). heads: how query heads map to key/value heads. pairings: the
+    rotary pairs that it can be built with; where that is one of the two, every trace is said in it.
+    head_width_multiple: head widths are multiples of this. value_width: `"key"` where values cannot be of
+    another width than keys. rows_per_append: `"one"` or `"any"`. weights: `"own"` for a decoder whose
+    architecture is its own, so that `build_model` can take over the vocabulary at most; it is held against
+    its own pass without the cache.
     """
 
     name: str
@@ -102,6 +104,8 @@ class Declaration:
     keys: Literal["rotated", "unrotated", "unreadable"] = "rotated"
     heads: Literal["grouped", "tiled"] = "grouped"
     pairings: tuple[Pairing, ...] = PAIRINGS
+    head_width_multiple: int = 1
+    value_width: Literal["any", "key"] = "any"
     rows_per_append: Literal["one", "any"] = "one"
     capacity: Literal["exact", "rounded", "growing"] = "exact"
     prefill_logits: Literal["all", "last"] = "all"
@@ -123,6 +127,12 @@ class Declaration:
         _require_known(self.name, "keys", [self.keys], ("rotated", "unrotated", "unreadable"))
         _require_known(self.name, "heads", [self.heads], ("grouped", "tiled"))
         _require_known(self.name, "pairings", self.pairings, PAIRINGS)
+        _require_known(self.name, "value_width", [self.value_width], ("any", "key"))
+        if type(self.head_width_multiple) is not int or self.head_width_multiple < 1:
+            raise AdapterError(
+                f"declaration of {self.name!r}: head_width_multiple is {self.head_width_multiple!r}; "
+                f"it may be a whole number from 1"
+            )
         _require_known(self.name, "rows_per_append", [self.rows_per_append], ("one", "any"))
         _require_known(self.name, "capacity", [self.capacity], ("exact", "rounded", "growing"))
         _require_known(self.name, "prefill_logits", [self.prefill_logits], ("all", "last"))

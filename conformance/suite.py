@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from conformance import golden_files
 from conformance.adapter import Declaration, Precision
@@ -35,6 +36,23 @@ def traces(declaration: Declaration, *, seed: int = 0) -> Iterator[Trace]:
         yield from (replace(trace, id=f"{trace.id}@{dtype}") for trace in _played(again, narrow))
 
 
+def _can_be_built(trace: Trace, declaration: Declaration) -> bool:
+    """Whether the head widths of a trace are such as the implementation has."""
+    if trace.level == "decoder":
+        return True
+    for source in trace.layers.values():
+        config: Any = source.config
+        if config is None:
+            continue
+        key = getattr(config, "key_width", None) or config.head_width
+        value = getattr(config, "value_width", key)
+        if key % declaration.head_width_multiple or value % declaration.head_width_multiple:
+            return False
+        if key != value and declaration.value_width == "key":
+            return False
+    return True
+
+
 def golden_traces(declaration: Declaration) -> Iterator[Trace]:
     """The schedules of every golden file that can be asked of the declaration, with bounds for it."""
     return _golden((fed(trace, declaration.dtypes[0]) for trace in _given(declaration)), declaration)
@@ -60,7 +78,7 @@ def _twins(given: Iterable[Trace], declaration: Declaration, seed: int) -> Itera
 
 def _played(made: Iterable[Trace], declaration: Declaration) -> Iterator[Trace]:
     for trace in made:
-        if trace.needs <= declaration.features:
+        if trace.needs <= declaration.features and _can_be_built(trace, declaration):
             yield spoken(replace(trace, dtype=declaration.dtypes[0]), declaration)
 
 

@@ -487,3 +487,69 @@ def test_a_call_accepted_against_the_rule_fails_also_where_nothing_can_be_seen_a
     told = [c for c in report.checks if c.trace == "truncate-refused" and c.status in ("fail", "error")]
     assert [c.message for c in told] == ["accepted; it must be refused as invalid_length"]
     assert standings(report)["TRUNCATE-REFUSED"][0] == "fail"
+
+
+# -- head widths
+
+
+class Kernel(Growing):
+    """A fused kernel: head widths are multiples of 8, and values are as wide as keys."""
+
+    def build_cache(self, config, batch_size, capacity):
+        if config.key_width % 8 or config.key_width != config.value_width:
+            raise NotImplementedError("head_size must be a multiple of 8")
+        return super().build_cache(config, batch_size, capacity)
+
+    def append(self, cache, query, key, value):
+        if not query.shape[2]:
+            raise Rejected("empty_chunk")
+        return super().append(cache, query, key, value)
+
+
+class OneFeatureShort(Kernel):
+    def append(self, cache, query, key, value):
+        query = query.copy()
+        query[..., 7] = 0.0
+        return super().append(cache, query, key, value)
+
+
+FUSED = {"head_width_multiple": 8, "value_width": "key", "features": frozenset({"chunks", "gqa"})}
+
+
+def test_a_kernel_of_certain_head_widths_says_so() -> None:
+    assert check(declaring(Kernel, **FUSED)).verdict.text == "conformant"
+    assert check(declaring(Kernel), "core", diagnose=False).verdict.text == "incomplete"
+    assert "AGREE-OUTPUT" in failed(declaring(OneFeatureShort, **FUSED), "append-five")
+
+
+class WideLayer(GrowingLayer):
+    def build_layer(self, config, parameters):
+        if config.head_width % 4:
+            raise ZeroDivisionError
+        return super().build_layer(config, parameters)
+
+
+def test_a_layer_of_certain_head_widths_says_so() -> None:
+    assert check(declaring(WideLayer, pairings=("half",), head_width_multiple=4)).verdict.text == "conformant"
+    adapter = NumpyLayerAdapter("any")
+    adapter.declaration = replace(adapter.declaration, head_width_multiple=4)
+    assert check(adapter, ["core", "chunks", "gqa", "rollback", "fork"]).verdict.text == "conformant"
+
+
+class SquareStore(Slots):
+    def append(self, store, layer, keys, values):
+        assert keys.shape == values.shape
+        super().append(store, layer, keys, values)
+
+
+def test_a_store_of_equal_widths_says_so() -> None:
+    claims = {"value_width": "key", "rows_per_append": "any"}
+    played = [trace.id for trace in traces(declaring(SquareStore, **claims).declaration)]
+    assert "store-growth" in played
+    assert check(declaring(SquareStore, **claims)).verdict.text == "conformant"
+
+
+@pytest.mark.parametrize("multiple", [0, -8, 8.0, True])
+def test_a_multiple_that_is_none_is_refused(multiple) -> None:
+    with pytest.raises(AdapterError, match="head_width_multiple is"):
+        Declaration(name="x", head_width_multiple=multiple)

@@ -81,6 +81,8 @@ def _declaration(given: Declaration) -> dict[str, Any]:
         "keys": given.keys,
         "heads": given.heads,
         "pairings": list(given.pairings),
+        "head_width_multiple": given.head_width_multiple,
+        "value_width": given.value_width,
         "rows_per_append": given.rows_per_append,
         "capacity": given.capacity,
         "prefill_logits": given.prefill_logits,

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from conformance.adapter import Declaration
-from conformance.scenarios.material import LayerRows, appended, layer_config, layer_parameters, material
+from conformance.scenarios.material import (
+    LayerRows,
+    appended,
+    head_width,
+    layer_config,
+    layer_parameters,
+    material,
+)
 from conformance.scenarios.storage import trace
 from conformance.trace.expect import Accepted, Refused
 from conformance.trace.model import CacheSpec, Operation, Source, Trace
@@ -70,13 +77,13 @@ def _equal(rows: LayerRows) -> Trace:
 
 def _out_of_reach(rows: LayerRows) -> Iterator[Trace]:
     """Caches beyond any memory, of a layer with 2^48 positions (which some layers cannot be built with)."""
-    config = layer_config(heads=2, head_width=2, positions=FAR)
+    config = layer_config(heads=2, head_width=head_width(rows.declaration, 2), positions=FAR)
     far = Source(config, layer_parameters(config))
     for name, requirement, lanes, kind in (
         ("overflow", "CONSTRUCT-OVERFLOW", 2**20, "element_count_overflow"),
         ("allocation", "CONSTRUCT-ALLOCATION", 2**7, "allocation_failed"),
     ):
         yield trace(
-            rows, f"construct-{name}", f"batch {lanes}, capacity 2^48, H*d = 4",
+            rows, f"construct-{name}", f"batch {lanes}, capacity 2^48",
             (_build(requirement, lanes, FAR, kind),), layers={"a": far}, caches={}, optional=True,
         )  # fmt: skip

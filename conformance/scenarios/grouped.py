@@ -11,6 +11,7 @@ from conformance.scenarios.material import (
     Rows,
     appended,
     fitting,
+    head_width,
     layer_config,
     layer_parameters,
     row_block,
@@ -31,14 +32,15 @@ def traces(declaration: Declaration) -> Iterator[Trace]:
 
 
 def grouped_rows(declaration: Declaration, heads: int, kv_heads: int) -> Rows:
-    """Three lanes, six rows, head width 4; at level attention the values are narrower than the keys."""
-    config = layer_config(heads, kv_heads, 4)
+    """Three lanes, six rows; at level attention the values are narrower than the keys, where that may be."""
+    config = layer_config(heads, kv_heads, head_width(declaration))
     layer = LayerRows(declaration, config, layer_parameters(config), row_block(3, 6, config.model_width))
     if declaration.levels[0] == "layer":
         return layer
-    attention = AttentionConfig(heads, kv_heads, 4, 2)
+    width = config.head_width if declaration.value_width == "key" else head_width(declaration, 2)
+    attention = AttentionConfig(heads, kv_heads, config.head_width, width)
     made = layer.expected
-    parts = (made.rotated_query, made.rotated_key, made.value[..., :2].copy())
+    parts = (made.rotated_query, made.rotated_key, made.value[..., :width].copy())
     return AttentionRows(declaration, attention, *(fitting(part, declaration) for part in parts))
 
 

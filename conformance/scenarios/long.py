@@ -11,9 +11,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from conformance.adapter import Declaration
+from conformance.dialect import spoken
 from conformance.scenarios.material import (
     AttentionRows,
     LayerRows,
+    head_width,
     layer_config,
     layer_parameters,
 )
@@ -69,14 +71,15 @@ def long_decode(
 def decode_of(given: LayerRows | AttentionRows) -> Trace:
     """`long_decode` for rows of one's own."""
     count = given.inputs()["rows" if isinstance(given, LayerRows) else "query"].shape[-2]
-    return _trace(given, f"long-decode-{count}", (1,) * count, output="AGREE-OUTPUT")
+    made = _trace(given, f"long-decode-{count}", (1,) * count, output="AGREE-OUTPUT")
+    return spoken(made, given.declaration)
 
 
 def long_rows(
     declaration: Declaration, rows: int, *, lanes: int = 1, config: LayerConfig | None = None
 ) -> LayerRows | AttentionRows:
-    """Material without a period, for the level of the declaration; by default two heads of width 4."""
-    config = config or layer_config(positions=rows)
+    """Material without a period, for the level of the declaration; by default two heads."""
+    config = config or layer_config(head_width=head_width(declaration), positions=rows)
     if declaration.levels[0] == "layer":
         inputs = scattered(lanes, rows, config.model_width)
         return LayerRows(declaration, config, _tempered(layer_parameters(config)), inputs)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,12 @@ SIGNIFICAND = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11}
 def huge(declaration: Declaration) -> float:
     """A huge number that an implementation can store, whatever it is fed with."""
     return min(HUGE[declaration.dtypes[0]], HUGE[declaration.precision.storage])
+
+
+def head_width(declaration: Declaration, wanted: int = 4) -> int:
+    """The smallest even head width from `wanted` on that an implementation can be built with."""
+    step = lcm(declaration.head_width_multiple, 2)
+    return -(-wanted // step) * step
 
 
 def matrix(rows: int, columns: int, a: int, b: int, shift: int) -> Array:
@@ -329,8 +336,9 @@ def material(declaration: Declaration, *, lanes: int = 2, rows: int = 6, shift: 
     """Rows for the level of a declaration; another shift gives other rows of the same layer."""
     if declaration.levels[0] == "store":
         return store_rows(declaration, lanes=lanes, rows=rows, shift=shift)
-    config = layer_config()
-    layer = LayerRows(declaration, config, layer_parameters(config), row_block(lanes, rows, 8, shift=shift))
+    config = layer_config(head_width=head_width(declaration))
+    given = row_block(lanes, rows, config.model_width, shift=shift)
+    layer = LayerRows(declaration, config, layer_parameters(config), given)
     if declaration.levels[0] == "layer":
         return layer
     made = layer.expected
@@ -342,10 +350,16 @@ def material(declaration: Declaration, *, lanes: int = 2, rows: int = 6, shift: 
 def store_rows(
     declaration: Declaration, *, lanes: int = 2, rows: int = 6, shift: int = 0, layers: int = 1
 ) -> StoreRows:
-    """Rows of a store with pairwise different axes: 3 heads, keys of 5 and values of 4 numbers."""
-    keys = row_block(lanes * 3, rows, 5, shift=shift).reshape(lanes, 3, rows, 5)
-    values = -row_block(lanes * 3, rows, 4, shift=shift + 5).reshape(lanes, 3, rows, 4)
-    return StoreRows(declaration, StoreConfig(layers, 3, 5, 4), keys, values)
+    """Rows of a store with pairwise different axes: 3 heads, keys of 5 and values of 4 numbers.
+
+    Wider where the declaration wants multiples, and equally wide where it wants that.
+    """
+    step = declaration.head_width_multiple
+    key_width, value_width = -(-5 // step) * step, -(-4 // step) * step
+    value_width = key_width if declaration.value_width == "key" else value_width
+    keys = row_block(lanes * 3, rows, key_width, shift=shift).reshape(lanes, 3, rows, key_width)
+    values = -row_block(lanes * 3, rows, value_width, shift=shift + 5).reshape(lanes, 3, rows, value_width)
+    return StoreRows(declaration, StoreConfig(layers, 3, key_width, value_width), keys, values)
 
 
 def fitting(given: NDArray[Any], declaration: Declaration) -> Array:

@@ -12,6 +12,7 @@ from conformance.scenarios.material import (
     Rows,
     appended,
     fitting,
+    head_width,
     layer_config,
     layer_parameters,
     material,
@@ -35,8 +36,8 @@ def traces(declaration: Declaration) -> Iterator[Trace]:
 
 
 def _width_six(declaration: Declaration) -> Rows:
-    """Two heads of width 6; 1/sqrt(6) is rounded in every dtype."""
-    config = layer_config(head_width=6)
+    """Two heads of width 6, where that may be; 1/sqrt(6) is rounded in every dtype."""
+    config = layer_config(head_width=head_width(declaration, 6))
     layer = LayerRows(declaration, config, layer_parameters(config), row_block(2, 4, config.model_width))
     if declaration.levels[0] == "layer":
         return layer

@@ -141,7 +141,7 @@ def _rotates(rows: Rows) -> bool:
 def _reuse(rows: LayerRows | AttentionRows) -> Trace:
     before = tuple(appended(rows, "main", n, n + 1, label=f"row {n}") for n in range(3))
     heads, _, width = rows.slot_shape
-    numbers = np.array([3.0, -2.0, 1.5, 4.0, -1.0, 2.5, 0.5, -3.5])[:width]
+    numbers = np.resize([3.0, -2.0, 1.5, 4.0, -1.0, 2.5, 0.5, -3.5], width)
     lane, head, slot = rows.lanes - 1, heads - 1, 1
     value, gate = rows.changed_value(4, slot, lane, head, numbers)
     write = Operation(

@@ -18,10 +18,11 @@ def traces(declaration: Declaration) -> Iterator[Trace]:
     """Traces of level layer."""
     rows = material(declaration)
     if isinstance(rows, LayerRows):
+        narrow = layer_config(heads=4, head_width=rows.config.head_width // 2)
         config = replace(rows.config, rope=replace(rows.config.rope, base=10000.0))
-        yield _alternating(rows, _other(rows, layer_config(), shift=4), "weights")
+        yield _alternating(rows, _other(rows, rows.config, shift=4), "weights")
         yield _alternating(rows, replace(rows, config=config), "base")
-        yield _alternating(rows, _other(rows, layer_config(heads=4, head_width=2), shift=0), "heads")
+        yield _alternating(rows, _other(rows, narrow, shift=0), "heads")
 
 
 def _other(rows: LayerRows, config: object, *, shift: int) -> LayerRows:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from conformance.adapter import Declaration
 from conformance.dialect import spoken
+from conformance.scenarios.material import head_width
 from conformance.search import commands
 from conformance.search.commands import Command
 from conformance.search.script import Script, Setting
@@ -37,7 +38,7 @@ def settings_of(declaration: Declaration) -> st.SearchStrategy[Setting]:
     heads = [(2, 2), (1, 1), (3, 3)] + ([(4, 2), (6, 3), (2, 1)] if grouped else [])
     return st.builds(
         lambda lanes, capacity, heads, width, base, pairing, weights: Setting(
-            lanes, capacity, heads[0], heads[1], width, base, pairing, weights
+            lanes, capacity, heads[0], heads[1], head_width(declaration, width), base, pairing, weights
         ),
         st.integers(1, 3),
         st.sampled_from([4, 2, 6, 9]),
