@@ -164,4 +164,4 @@ def test_wrong_usage_is_status_2(capsys):
 def test_help_teaches_the_way(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
-    assert "docs/wire-protocol.md" in capsys.readouterr().out
+    assert "wire page" in capsys.readouterr().out
