@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
@@ -11,6 +11,7 @@ from conformance.dialect import spoken
 from conformance.scenarios.material import head_width
 from conformance.search import commands
 from conformance.search.commands import Command
+from conformance.search.decoder_program import DecoderProgram, decoder_programs
 from conformance.search.script import Script, Setting
 from conformance.trace.model import Trace
 
@@ -29,7 +30,8 @@ class Program:
         script = Script(declaration, self.setting)
         for command in self.commands:
             command.write(script)
-        return spoken(script.finish(identifier), declaration)
+        made = replace(script.finish(identifier), dtype=declaration.dtypes[0])
+        return spoken(made, declaration)
 
 
 def settings_of(declaration: Declaration) -> st.SearchStrategy[Setting]:
@@ -87,7 +89,12 @@ def _command() -> st.SearchStrategy[Command]:
     )
 
 
-def programs(declaration: Declaration) -> st.SearchStrategy[Program]:
+AnyProgram = Program | DecoderProgram
+
+
+def programs(declaration: Declaration) -> st.SearchStrategy[AnyProgram]:
     """Every program for a declaration."""
+    if declaration.levels[0] == "decoder":
+        return decoder_programs(declaration)
     steps = st.lists(_command(), min_size=1, max_size=LONGEST).map(tuple)
     return st.builds(Program, settings_of(declaration), steps)

@@ -11,7 +11,8 @@ from conformance.adapter import Declaration
 from conformance.contract import profile_requirements
 from conformance.judge import Check, judge
 from conformance.player import play
-from conformance.search.program import Program, programs
+from conformance.player.records import Errored
+from conformance.search.program import AnyProgram, programs
 from conformance.trace.model import Trace
 from conformance.verdict import default_profiles
 
@@ -26,7 +27,7 @@ class Found:
     after: how many programs had been played when the first one failed; the rest of the search shrank it.
     """
 
-    program: Program
+    program: AnyProgram
     trace: Trace
     findings: tuple[Check, ...]
     after: int
@@ -90,7 +91,7 @@ class _Hunt:
     first: int = 0
     best: Found | None = None
 
-    def attempt(self, program: Program) -> None:
+    def attempt(self, program: AnyProgram) -> None:
         """Play one program. Raises _SeenError where it fails, _OutOfTimeError where time is up."""
         left = self.deadline - time.monotonic()
         if left <= 0:
@@ -112,12 +113,19 @@ class _Hunt:
         raise _SeenError(findings[0].requirement)
 
     def findings(self, trace: Trace) -> tuple[Check, ...]:
-        """What counts of that which a trace shows."""
-        checks = judge(play(trace, self.adapter), self.declaration)
+        """What counts of that which a trace shows.
+
+        A call that broke where it had to be refused leaves a state that nobody has promised: what follows
+        shows nothing that the broken refusal does not.
+        """
+        playthrough = play(trace, self.adapter)
+        broke = (r.index for r in playthrough.records if isinstance(r.outcome, Errored))
+        last = next(broke, len(trace.steps))
+        checks = (c for c in judge(playthrough, self.declaration) if c.step <= last)
         return tuple(c for c in checks if c.status in ("fail", "error") and c.requirement in self.counted)
 
 
-def _size(program: Program) -> tuple[int, int]:
+def _size(program: AnyProgram) -> tuple[int, int]:
     return len(program.commands), len(repr(program))
 
 
@@ -140,7 +148,7 @@ def _drive(hunt: _Hunt, seed: int, *, shrink: bool) -> None:
     @hypothesis.seed(seed)
     @chosen
     @hypothesis.given(programs(hunt.declaration))
-    def attempt(program: Program) -> None:
+    def attempt(program: AnyProgram) -> None:
         hunt.attempt(program)
 
     try:
