@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conformance.adapter import Declaration
+from conformance.budget.units import unit_roundoff
 from conformance.contract import requirement
 from conformance.judge import Check, judge
 from conformance.killers import killers
@@ -25,6 +26,9 @@ from conformance.trace.expect import Refused
 
 CLOSE = 1e-11
 """Relative to the largest number of an array: a fault repeats to rounding, two faults differ by more."""
+
+ROUNDINGS = 2.0**8
+"""The same in roundings of a coarser precision, where one is declared: killers compute in float64."""
 
 FAILING, PASSING = 10, 6
 """How many traces of either kind are compared."""
@@ -117,7 +121,7 @@ def _owed(seen: Observed, counted: frozenset[str]) -> bool:
 def _shows(killer: Killer, seen: Observed, declaration: Declaration, counted: frozenset[str]) -> bool:
     """Whether a killer shows what an implementation showed on one trace."""
     played = play(seen.playthrough.trace, killer.make())
-    if not repeats(played, seen.playthrough):
+    if not repeats(played, seen.playthrough, closeness(declaration)):
         return False
     blind = {c.requirement for c in seen.checks if c.status == "unobserved"}
     looked_at = {c.requirement for c in seen.checks if c.requirement in counted} - blind
@@ -141,21 +145,27 @@ def first_stage(checks: Iterable[Check]) -> str:
     return next((stage for name, stage in STAGES if name in failed), "")
 
 
-def repeats(killer: Playthrough, seen: Playthrough) -> bool:
-    """Whether one playthrough shows what another showed."""
+def closeness(declaration: Declaration) -> float:
+    """How far apart, relative to the largest number, two runs of one fault may lie."""
+    dtypes = {*vars(declaration.precision).values(), declaration.dtypes[0]} - {"float64"}
+    return max([CLOSE, *(ROUNDINGS * unit_roundoff(dtype) for dtype in dtypes)])
+
+
+def repeats(killer: Playthrough, seen: Playthrough, close: float) -> bool:
+    """Whether one playthrough shows what another showed, to `close`."""
     if len(killer.records) != len(seen.records) or (killer.broken is None) != (seen.broken is None):
         return False
-    return all(_alike(own, other) for own, other in zip(killer.records, seen.records, strict=True))
+    return all(_alike(own, other, close) for own, other in zip(killer.records, seen.records, strict=True))
 
 
-def _alike(own: StepRecord, other: StepRecord) -> bool:
-    if not _same_outcome(own.outcome, other.outcome) or own.changed_inputs != other.changed_inputs:
+def _alike(own: StepRecord, other: StepRecord, close: float) -> bool:
+    if not _same_outcome(own.outcome, other.outcome, close) or own.changed_inputs != other.changed_inputs:
         return False
     names = own.after.keys() & other.after.keys()
-    return all(_same_view(own.after[name], other.after[name]) for name in names)
+    return all(_same_view(own.after[name], other.after[name], close) for name in names)
 
 
-def _same_outcome(own: Any, other: Any) -> bool:
+def _same_outcome(own: Any, other: Any, close: float) -> bool:
     if isinstance(own, RefusedCall) or isinstance(other, RefusedCall):
         return isinstance(own, RefusedCall) and isinstance(other, RefusedCall) and own.kind == other.kind
     if isinstance(own, Errored) or isinstance(other, Errored):
@@ -163,21 +173,21 @@ def _same_outcome(own: Any, other: Any) -> bool:
     if not isinstance(own, Returned) or not isinstance(other, Returned):
         return False
     shared = own.fields.keys() & other.fields.keys()
-    return all(_near(own.fields[name], other.fields[name]) for name in shared)
+    return all(_near(own.fields[name], other.fields[name], close) for name in shared)
 
 
-def _same_view(own: CacheView, other: CacheView) -> bool:
+def _same_view(own: CacheView, other: CacheView, close: float) -> bool:
     if own.length != other.length:
         return False
     pairs = ((own.keys, other.keys), (own.values, other.values))
-    return all(_near(a, b) for a, b in pairs if a is not None and b is not None)
+    return all(_near(a, b, close) for a, b in pairs if a is not None and b is not None)
 
 
-def _near(own: NDArray[Any], other: NDArray[Any]) -> bool:
+def _near(own: NDArray[Any], other: NDArray[Any], close: float) -> bool:
     if own.shape != other.shape:
         return False
     left, right = np.asarray(own, np.float64), np.asarray(other, np.float64)
     with np.errstate(all="ignore"):
         scale = np.max(np.abs(right), initial=0.0, where=np.isfinite(right))
-        close = np.abs(left - right) <= CLOSE * scale
-    return bool(np.all(close | (left == right) | (np.isnan(left) & np.isnan(right))))
+        near = np.abs(left - right) <= close * scale
+    return bool(np.all(near | (left == right) | (np.isnan(left) & np.isnan(right))))

@@ -553,3 +553,44 @@ def test_a_store_of_equal_widths_says_so() -> None:
 def test_a_multiple_that_is_none_is_refused(multiple) -> None:
     with pytest.raises(AdapterError, match="head_width_multiple is"):
         Declaration(name="x", head_width_multiple=multiple)
+
+
+# -- what a failure looks like, and what a call leaves behind that raises
+
+
+class FixedSingle(Growing):
+    """float32 inside, whatever it is fed with, and a truncation that is ignored."""
+
+    def append(self, cache, query, key, value):
+        single = super().append(cache, *(part.astype(np.float32) for part in (query, key, value)))
+        return single.astype(np.float64)
+
+    def truncate(self, cache, length):
+        if not 0 <= length <= cache["keys"].shape[2]:
+            raise Rejected("invalid_length")
+
+
+def test_a_known_fault_is_recognised_in_a_coarser_precision() -> None:
+    claims = {"features": frozenset({"truncate"}), "precision": Precision.of("float32")}
+    adapter = declaring(FixedSingle, **claims)
+    only = [t for t in traces(adapter.declaration) if t.id.startswith("truncate-to")]
+    lines = {line for c in check(adapter, "rollback", only=only).looks_like.values() for line in c}
+    assert any("truncate" in line and "does nothing" in line for line in lines), lines
+
+
+class JoinsFirst(GrowingLayer):
+    """Keeps the new rows before it finds that their form is wrong."""
+
+    def append(self, layer, cache, rows):
+        if rows.ndim != 3:
+            cache["keys"] = np.concatenate([cache["keys"], cache["keys"][:, :, :0], np.ones((2, 2, 2, 4))], 2)
+            cache["values"] = np.concatenate([cache["values"], np.ones((2, 2, 2, 4))], 2)
+            raise RuntimeError("tensors must have the same number of dimensions")
+        return super().append(layer, cache, rows)
+
+
+def test_what_a_call_leaves_behind_that_raises_is_told_with_what_it_raised() -> None:
+    adapter = declaring(JoinsFirst, pairings=("half",))
+    only = [t for t in traces(adapter.declaration) if t.id.startswith("refused-rank")]
+    told = {c.message for c in check(adapter, only=only, diagnose=False).checks if c.status == "fail"}
+    assert any(m.startswith("length went from 0 to 2; the call raised RuntimeError") for m in told)

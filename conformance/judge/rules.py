@@ -346,7 +346,7 @@ def unchanged(sight: Sight, wanted: Unchanged) -> Iterator[Check]:
         return
     if wanted.length:
         ok = before.length == after.length
-        message = "" if ok else f"length went from {before.length} to {after.length}"
+        message = "" if ok else f"length went from {before.length} to {after.length}{_by_raising(sight)}"
         yield sight.check(wanted.length, "pass" if ok else "fail", message)
     if wanted.capacity:
         ok = before.capacity == after.capacity
@@ -356,6 +356,12 @@ def unchanged(sight: Sight, wanted: Unchanged) -> Iterator[Check]:
         yield from _rows_kept(sight, wanted.rows, before, after)
     if wanted.storage or wanted.addresses:
         yield from _storage_kept(sight, wanted, before, after)
+
+
+def _by_raising(sight: Sight) -> str:
+    """What to add where the change is that of a call which raised."""
+    outcome = sight.record.outcome
+    return f"; the call raised {outcome.message:.80}" if isinstance(outcome, Errored) else ""
 
 
 def _rows_kept(sight: Sight, requirement: str, before: CacheView, after: CacheView) -> Iterator[Check]:
@@ -371,7 +377,7 @@ def _rows_kept(sight: Sight, requirement: str, before: CacheView, after: CacheVi
             )
         else:
             found = compare.first_bit_difference(name, now, was)
-            message = f"{name} were changed{compare.retyped(now, was)}"
+            message = f"{name} were changed{compare.retyped(now, was)}{_by_raising(sight)}"
             yield sight.check(requirement, "fail", message, difference=found)
 
 
