@@ -6,6 +6,8 @@ one of the controls. It favours one idea a method over speed.
 
 from __future__ import annotations
 
+from functools import cache
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -121,7 +123,8 @@ class OpenLayerAdapter:
     def check_finite(self, stage: str, work: Work) -> None:
         """Refuse the first number of a stage that is not finite."""
         seen = work.stages[stage]
-        if np.isfinite(seen).all():
+        # The sum of finite numbers is finite, or has overflowed: then each is looked at.
+        if isfinite(np.add.reduce(seen, axis=None)) or np.isfinite(seen).all():
             return
         if stage != "scores" or not np.isfinite(np.where(self.visible(work), seen, 0.0)).all():
             raise Rejected("non_finite", f"{stage} is not finite", stage=stage)
@@ -161,8 +164,7 @@ class OpenLayerAdapter:
 
     def frequencies(self, config: LayerConfig) -> Array:
         """One a pair."""
-        pair = np.arange(config.head_width // 2)
-        return config.rope.base ** (-2.0 * pair / config.head_width)
+        return _frequencies(config.rope.base, config.head_width)
 
     def turn(self, config: LayerConfig, positions: Array) -> tuple[Array, Array]:
         """Cosine and sine [..., T, d/2] of the angles."""
@@ -181,9 +183,10 @@ class OpenLayerAdapter:
         left, right = (
             (slice(0, None, 2), slice(1, None, 2)) if adjacent else (slice(0, half), slice(half, None))
         )
+        first, second = heads[..., left], heads[..., right]
         turned = np.empty_like(heads)
-        turned[..., left] = heads[..., left] * cosine - heads[..., right] * sine
-        turned[..., right] = heads[..., left] * sine + heads[..., right] * cosine
+        np.subtract(first * cosine, second * sine, out=turned[..., left])
+        np.add(first * sine, second * cosine, out=turned[..., right])
         return turned
 
     def rotated_query(self, work: Work) -> Array:
@@ -372,6 +375,13 @@ class OpenLayerAdapter:
             raise Rejected("lane_out_of_range", f"lanes {lanes} of {cache.lanes}")
         cache.keys[...] = cache.keys[lanes]
         cache.values[...] = cache.values[lanes]
+
+
+@cache
+def _frequencies(base: float, width: int) -> Array:
+    made: Array = base ** (-2.0 * np.arange(width // 2) / width)
+    made.flags.writeable = False
+    return made
 
 
 _CLEAN = OpenLayerAdapter()
