@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
-    names = [k.id for k in killers() if k.level in ("layer", "attention", "store")]
+    names = [k.id for k in killers() if k.level in ("layer", "attention", "store", "decoder")]
     if options.sample:
         names = random.Random(options.seed).sample(names, options.sample)
     with ProcessPoolExecutor(2) as pool:

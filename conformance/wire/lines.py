@@ -38,7 +38,7 @@ def read_line(raw: bytes) -> dict[str, Any]:
             "", f"not UTF-8 at byte {error.start}: {raw[error.start : error.start + 4].hex(' ')}"
         ) from None
     try:
-        message = _DECODER.decode(text)
+        message = (_DECODER if b"-0" in raw else _WITHOUT_MINUS_ZERO).decode(text)
     except json.JSONDecodeError as error:
         raise MessageError(
             "", f"not JSON: {error.msg} at character {error.pos}{_around(text, error.pos)}"
@@ -79,3 +79,4 @@ def _whole(text: str) -> int | float:
 
 _ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_int=_whole)
+_WITHOUT_MINUS_ZERO = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant)

@@ -15,7 +15,7 @@ from conformance.values import STEP_ARRAYS, LayerConfig, Observation, RopeConfig
 from conformance.wire.errors import MessageError
 from conformance.wire.numbers import Numbers
 from conformance.wire.text import described
-from conformance.wire.tokens import StorageToken, digest
+from conformance.wire.tokens import StorageToken
 
 WORK = tuple(field.name for field in dataclasses.fields(Work))
 DECLARED = tuple(field.name for field in dataclasses.fields(Declaration) if field.name != "rejections")
@@ -169,7 +169,7 @@ def token_in(given: Any, place: str, numbers: Numbers) -> StorageToken:
     address = text(entry["address"], f"{place}.address")
     if entry.get("data") is not None:
         data = numbers.array_in(entry["data"], f"{place}.data")
-        return StorageToken(address, digest(data), data.nbytes, data.size, data)
+        return StorageToken(address, None, data.nbytes, data.size, data)
     for name in ("digest", "nbytes", "elements"):
         if name not in entry:
             raise MessageError(place, f"without data the field {name!r} is needed")

@@ -39,6 +39,9 @@ def from_bits(text: str) -> float:
     return float(struct.unpack(">d", raw)[0])
 
 
+_ARRAY = frozenset(("dtype", "shape", "data"))
+
+
 class Numbers:
     """How numbers stand in the messages of one conversation: `"decimal"` or `"bits"`."""
 
@@ -59,7 +62,7 @@ class Numbers:
         """An array as it stands in a message. Raises MessageError for a dtype that has no name here."""
         name = _name_of(array.dtype)
         if name in FLOATS:
-            data = self._data_out(np.asarray(array, dtype=np.float64).ravel())
+            data = self._data_out(array if name == "float64" else np.asarray(array, dtype=np.float64))
         elif name in INTEGERS:
             data = array.ravel().tolist()
         else:
@@ -70,7 +73,7 @@ class Numbers:
 
     def array_in(self, given: Any, place: str) -> NDArray[Any]:
         """The array that a message holds, checked before anything of its claimed size is allocated."""
-        if not isinstance(given, dict) or given.keys() != {"dtype", "shape", "data"}:
+        if not isinstance(given, dict) or given.keys() != _ARRAY:
             raise MessageError(
                 place,
                 f'{described(given)} is not an array; write {{"dtype": ..., "shape": [...], "data": [...]}}',
@@ -88,12 +91,11 @@ class Numbers:
         )
         return _narrowed(flat, name, f"{place}.data").reshape(shape)
 
-    def _data_out(self, flat: NDArray[np.float64]) -> list[Any]:
+    def _data_out(self, array: NDArray[np.float64]) -> list[Any]:
         if self.mode == "bits":
-            text = flat.astype(">f8").tobytes().hex()
-            return [text[i : i + 16] for i in range(0, len(text), 16)]
-        data: list[Any] = flat.tolist()
-        if not np.isfinite(flat).all():
+            return array.astype(">f8").tobytes().hex(" ", 8).split()
+        data: list[Any] = array.ravel().tolist()
+        if not np.isfinite(array).all():
             return [value if math.isfinite(value) else _special_name(value) for value in data]
         return data
 
@@ -146,14 +148,13 @@ def _decimal(given: Any, place: str) -> float:
 
 
 def _floats_of_bits(data: Sequence[Any], place: str) -> NDArray[np.float64]:
-    if set(map(type, data)) <= {str} and set(map(len, data)) <= {16}:
-        text = "".join(data)
-        # fromhex passes over white space, which would move every later number.
-        if text.isalnum() or not text:
-            try:
-                return np.frombuffer(bytes.fromhex(text), dtype=">f8").astype(np.float64)
-            except ValueError:
-                pass
+    try:
+        raw = bytes.fromhex("".join(data))
+        # fromhex passes over white space, which would move every later number and shorten the whole.
+        if len(raw) == 8 * len(data) and set(map(len, data)) <= {16}:
+            return np.frombuffer(raw, dtype=">f8").astype(np.float64)
+    except (TypeError, ValueError):
+        pass
     for index, given in enumerate(data):
         try:
             from_bits(given)
@@ -177,7 +178,7 @@ def _integers(data: Sequence[Any], name: str, place: str) -> NDArray[Any]:
 
 
 def _narrowed(flat: NDArray[Any], name: str, place: str) -> NDArray[Any]:
-    if name in ("float64", *INTEGERS):
+    if name == "float64" or name in INTEGERS:
         return flat
     if name == "bfloat16":
         try:
@@ -195,8 +196,10 @@ def _narrowed(flat: NDArray[Any], name: str, place: str) -> NDArray[Any]:
 
 
 def _check_shape(shape: Any, elements: int, place: str) -> None:
-    fit = type(shape) is list and len(shape) <= MAX_RANK and set(map(type, shape)) <= {int}
-    if not fit or (shape and not (min(shape) >= 0 and max(shape) <= MAX_AXIS)):
+    fit = type(shape) is list and len(shape) <= MAX_RANK
+    for axis in shape if fit else ():
+        fit = fit and type(axis) is int and 0 <= axis <= MAX_AXIS
+    if not fit:
         raise MessageError(
             f"{place}.shape", f"{described(shape)} is not a list of at most {MAX_RANK} whole numbers from 0"
         )

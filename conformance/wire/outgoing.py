@@ -125,4 +125,6 @@ def _address(entry: Any, data: NDArray[Any]) -> int:
         pointer = getattr(entry, name, None)
         if callable(pointer):
             return int(pointer())
+    if data.flags.forc:
+        return int(data.__array_interface__["data"][0])
     return int(np.lib.array_utils.byte_bounds(data)[0])

@@ -15,11 +15,12 @@ class StorageToken:
     """A buffer as its driver describes it: everything here is the driver's own word.
 
     address: text that stays the same as long as the buffer does. digest: text that is equal exactly when the
-    bytes are. nbytes and elements: its size. data: a copy of the whole buffer where the driver sends it.
+    bytes are, None where they are here. nbytes and elements: its size. data: a copy of the whole buffer where
+    the driver sends it.
     """
 
     address: str
-    digest: str
+    digest: str | None
     nbytes: int
     elements: int
     data: NDArray[Any] | None = None

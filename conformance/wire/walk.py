@@ -270,10 +270,15 @@ def _same_as(first: Observation) -> Judge:
             before, after = getattr(first, name), getattr(seen, name)
             if before is not None and (after is None or before.tobytes() != after.tobytes()):
                 return f"the {name} have changed although the call was refused"
-        tokens = [[(t.address, t.digest) for t in o.storage or ()] for o in (first, seen)]
+        tokens = [[_contents(token) for token in o.storage or ()] for o in (first, seen)]
         return "" if tokens[0] == tokens[1] else "the storage has changed although the call was refused"
 
     return judge
+
+
+def _contents(token: Any) -> tuple[str, Any]:
+    """Where a buffer is and what it holds: its bytes, or their digest where only that is sent."""
+    return token.address, token.digest if token.data is None else token.data.tobytes()
 
 
 def _pair_of(length: int) -> Judge:
