@@ -90,9 +90,11 @@ def long_rows(
 
 
 def scattered(lanes: int, rows: int, width: int) -> Array:
-    """Rows [B,T,D], eighths from -6/8 to 6/8 that no two positions share, however far apart."""
-    number = np.arange(lanes * rows * width, dtype=np.uint64)
-    mixed = (number * number * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
+    """Rows [B,T,D], eighths from -6/8 to 6/8 by a rule without a period."""
+    mixed = np.arange(lanes * rows * width, dtype=np.uint64)
+    for factor, shift in ((0x9E3779B97F4A7C15, 31), (0xBF58476D1CE4E5B9, 29)):
+        mixed *= np.uint64(factor)
+        mixed ^= mixed >> np.uint64(shift)
     eighths = (mixed % np.uint64(13)).astype(np.float64) - 6.0
     return eighths.reshape(lanes, rows, width) / 8.0
 
