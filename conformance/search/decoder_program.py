@@ -75,7 +75,7 @@ def _command() -> st.SearchStrategy[DecoderCommand]:
     prompt, flaw = st.sampled_from([2, 1, 3]), st.sampled_from([1, -1, 1001])
     some = st.one_of(st.sampled_from([0, -1]), st.integers(0, MOST_PARAMETERS))
     perhaps = st.one_of(st.just(sessions.NONE), some)
-    setting = st.sampled_from([sessions.NONE, 0, 1, 2])
+    unchanged, setting = st.just(sessions.NONE), st.sampled_from([sessions.NONE, 0, 1, 2])
     prefill = st.builds(calls.Prefill, session, prompt, st.just(0))
     decode = st.builds(calls.Decode, session, st.just(0))
     return st.one_of(
@@ -92,6 +92,7 @@ def _command() -> st.SearchStrategy[DecoderCommand]:
         st.builds(sessions.Alternate, stream),
         st.builds(sessions.Close, session),
         st.builds(sessions.Update, some, st.booleans()),
+        st.builds(sessions.Reopen, session, some, st.booleans(), unchanged, unchanged),
         st.builds(sessions.Reopen, session, perhaps, st.booleans(), perhaps, setting),
         st.builds(calls.OverwriteInput, session),
         st.builds(calls.OwnPass, session),
