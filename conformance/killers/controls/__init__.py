@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from conformance.killers.controls.model import Control
 
-FAMILIES = ("plain", "sums", "softmax", "fused", "stores", "precisions", "attention")
+FAMILIES = ("plain", "sums", "softmax", "fused", "stores", "precisions", "attention", "other_levels")
 
 
 @cache

@@ -28,14 +28,21 @@ def control(
 ) -> Callable[[Adapter], Adapter]:
     """Register an adapter class as a control. Raises ValueError for an id that stands twice."""
 
-    def register(adapter: Adapter) -> Adapter:
-        if name in _REGISTERED:
-            raise ValueError(f"the control {name!r} stands twice")
+    def registering(adapter: Adapter) -> Adapter:
         adapter.name = f"control {name}"  # type: ignore[attr-defined]
-        _REGISTERED[name] = Control(name, says, adapter, strict, level)
+        register(name, adapter, says=says, strict=strict, level=level)
         return adapter
 
-    return register
+    return registering
+
+
+def register(
+    name: str, make: Callable[[], Any], *, says: str, strict: bool = True, level: str = "layer"
+) -> None:
+    """Register a factory of adapters as a control. Raises ValueError for an id that stands twice."""
+    if name in _REGISTERED:
+        raise ValueError(f"the control {name!r} stands twice")
+    _REGISTERED[name] = Control(name, says, make, strict, level)
 
 
 def registered() -> tuple[Control, ...]:

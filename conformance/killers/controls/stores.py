@@ -9,7 +9,7 @@ import numpy as np
 from conformance.adapter import Declaration
 from conformance.killers.controls.model import control
 from conformance.killers.open_layer import OpenLayerAdapter
-from conformance.killers.open_state import Array, OpenCache, Work
+from conformance.killers.open_state import Array, OpenCache, OpenLayer, Work
 from conformance.values import LayerConfig, Observation
 
 
@@ -28,14 +28,14 @@ class _WithoutStorage(OpenLayerAdapter):
         return Observation(shown.length, shown.capacity, shown.keys, shown.values)
 
 
-@control("position_major", says="rows lie position-major, [B,C,G,d]", strict=False)
+@control("keeps_position_major", says="rows lie position-major, [B,C,G,d]", strict=False)
 class _PositionMajor(_WithoutStorage):
     def allocate(self, config: LayerConfig, batch_size: int, capacity: int) -> tuple[Array, Array]:
         shape = (batch_size, capacity, config.kv_heads, config.head_width)
         return np.zeros(shape).swapaxes(1, 2), np.zeros(shape).swapaxes(1, 2)
 
 
-@control("one_buffer", says="keys and values lie in one buffer", strict=False)
+@control("keeps_one_buffer", says="keys and values lie in one buffer", strict=False)
 class _OneBuffer(_WithoutStorage):
     def allocate(self, config: LayerConfig, batch_size: int, capacity: int) -> tuple[Array, Array]:
         both = np.zeros((2, batch_size, config.kv_heads, capacity, config.head_width))
@@ -75,7 +75,7 @@ class _Rounded(OpenLayerAdapter):
     def allocate(self, config: LayerConfig, batch_size: int, capacity: int) -> tuple[Array, Array]:
         return super().allocate(config, batch_size, -(-capacity // 6) * 6)
 
-    def bind(self, cache: OpenCache, layer: object) -> None:  # type: ignore[override]
+    def bind(self, cache: OpenCache, layer: OpenLayer) -> None:
         super().bind(cache, layer)
         cache.capacity = cache.keys.shape[2]
 
