@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, Command] = {
         "conformance.wire.command", "serve an adapter over a pipe, or try a driver", own_parser=True
     ),
     "killers": Command(
-        "conformance.killers.command", "faulty implementations on purpose: what catches which"
+        "conformance.kill_matrix.command", "faulty implementations on purpose: what catches which"
     ),
     "search": Command("conformance.search.command", "search for a counterexample and shrink it"),
 }

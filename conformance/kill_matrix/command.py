@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 FULL, NOT_FULL = 0, 1
 
+TIMED_EVERY = 16
+"""Of how many killers one is timed."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `killers`."""
@@ -33,11 +36,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--write", action="store_true", help="write matrix.json, and docs/kill-matrix.md where docs is"
     )
     parser.add_argument("--processes", type=int, default=2, metavar="N", help="how many at once (default: 2)")
+    parser.add_argument(
+        "--time", action="store_true", help="how soon the default gate sees a killer, and nothing else"
+    )
     parser.add_argument("--quiet", "-q", action="store_true", help="print the summary only")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the matrix, print it, compare or write it; 0 where it is full and the one that was committed."""
+    if options.time:
+        return _time()
     from conformance.commands.progress import Progress  # noqa: PLC0415
     from conformance.kill_matrix.assess import assess  # noqa: PLC0415
     from conformance.kill_matrix.render import matrix_text, summary  # noqa: PLC0415
@@ -70,6 +78,15 @@ def run(options: argparse.Namespace) -> int:
     if changed:
         print("after a deliberate change: kv-conformance killers --write")
     return FULL if assessment.clean and not changed else NOT_FULL
+
+
+def _time() -> int:
+    from conformance.kill_matrix.timing import median_seconds  # noqa: PLC0415
+    from conformance.killers import killers  # noqa: PLC0415
+
+    drawn = killers()[::TIMED_EVERY]
+    print(f"{median_seconds(drawn):.2f} s to the first finding, in the median of {len(drawn)} killers")
+    return FULL
 
 
 def _write(matrix: Matrix) -> list[str]:

@@ -31,8 +31,17 @@ def document(matrix: Matrix, assessment: Assessment) -> dict[str, Any]:
 
 
 def text(data: Mapping[str, Any]) -> str:
-    """As it stands in the file: one cell a line."""
-    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+    """As it stands in the file: one killer a line."""
+    parts = []
+    for name, entries in data.items():
+        pairs = entries.items() if isinstance(entries, dict) else ((None, entry) for entry in entries)
+        lines = [
+            (f"{json.dumps(key)}: " if key is not None else "") + json.dumps(entry, ensure_ascii=False)
+            for key, entry in pairs
+        ]
+        opening, closing = "{}" if isinstance(entries, dict) else "[]"
+        parts.append(f"{json.dumps(name)}: {opening}\n" + ",\n".join(lines) + f"\n{closing}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def committed(path: Path = COMMITTED) -> dict[str, Any]:
@@ -42,10 +51,13 @@ def committed(path: Path = COMMITTED) -> dict[str, Any]:
 
 
 def _killer(row: Row) -> dict[str, Any]:
+    """The cell that matters in full; of the others the requirement, where any machine must show it."""
+    cell = row.cell(row.violates)
     return {
         "class": row.fault,
         "violates": row.violates,
-        "caught": {cell.requirement: _cell_text(cell) for cell in row.cells},
+        "seen": "missed" if cell is None else _cell_text(cell),
+        "also": [c.requirement for c in row.cells if c is not cell and not c.faint],
     }
 
 
@@ -77,20 +89,18 @@ def _cells_changed(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[s
     for field in ("class", "violates"):
         if was[field] != now[field]:
             yield f"{field} was {was[field]} and is {now[field]}"
-    before, after = was["caught"], now["caught"]
-    for requirement in sorted({*before, *after}):
-        old, new = before.get(requirement), after.get(requirement)
-        if old is None or new is None:
-            seen = new or old
-            if not seen.startswith("(faint)"):
-                yield f"{requirement} {'catches it now' if old is None else 'no longer catches it'}"
-        elif not _alike(old, new):
-            yield f"{requirement} had {old}, has {new}"
+    if not _alike(was["seen"], now["seen"]):
+        yield f"{now['violates']} had {was['seen']}, has {now['seen']}"
+    before, after = set(was["also"]), set(now["also"])
+    yield from (f"{name} catches it now" for name in sorted(after - before))
+    yield from (f"{name} no longer catches it" for name in sorted(before - after))
 
 
 def _alike(old: str, new: str) -> bool:
     if old == new or old.startswith("(faint)") or new.startswith("(faint)"):
         return True
+    if "missed" in (old, new):
+        return False
     (left, at), (right, then) = old.split(" at ", 1), new.split(" at ", 1)
     if at != then or (left == "broken") != (right == "broken"):
         return False

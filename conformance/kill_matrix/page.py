@@ -22,7 +22,7 @@ it was meant to break, on a control that is flagged, on a requirement without a 
 nothing needs.
 
 *Margin* is the largest share of the error bound that was used: 1 bound is still allowed. *Broken* means that
-a rule or a bit was broken where no bound applies. *First seen* is the trace and the step of the first finding.
+a rule or a bit was broken where no bound applies. *First seen* is the trace and step of the first finding.
 """
 
 
@@ -119,8 +119,8 @@ def _drill(matrix: Matrix, assessment: Assessment) -> Iterator[str]:
     yield ""
     alone = len(matrix.looks) - len(assessment.shadowed) - len(assessment.needless)
     yield (
-        f"The checks take {len(matrix.looks)} looks: ways of checking one requirement at one level. With {alone} "
-        "of them off, one at a time, at least one killer's cell goes from caught to missed."
+        f"The checks take {len(matrix.looks)} looks: ways of checking one requirement at one level. With "
+        f"{alone} of them off, one at a time, at least one killer's cell goes from caught to missed."
     )
     if assessment.shadowed:
         yield ""
