@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from conformance.judge import judge
+from conformance.kill_matrix import run
 from conformance.kill_matrix.run import played, subjects
 from conformance.kill_matrix.timing import median_seconds
 from conformance.killers.controls.model import Control
@@ -29,12 +30,16 @@ def test_a_killer_is_caught_by_what_it_violates(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["attention_online", "numpy_attention"])
-def test_a_control_is_not_flagged_and_tells_what_was_looked_at(name: str) -> None:
+def test_a_control_is_not_flagged_and_tells_what_was_looked_at(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "_looked", set())
     row, looks = played(BY_ID[name])
     assert row.reasons == ()
     assert row.cells == ()
     assert any(look.requirement == "AGREE-OUTPUT" and look.kind == "close output" for look in looks)
     assert any(look.kind == "frame" for look in looks)
+    assert played(BY_ID[name])[1] == frozenset(), "the looks of one declaration are told once"
 
 
 def test_a_control_that_is_a_killer_would_be_flagged() -> None:

@@ -57,7 +57,6 @@ class Row:
     says: str = ""
     cells: tuple[Cell, ...] = ()
     reasons: tuple[str, ...] = ()
-    traces: int = 0
 
     @property
     def caught(self) -> tuple[str, ...]:

@@ -69,34 +69,41 @@ def _played_at(number: int) -> tuple[Row, frozenset[Look]]:
 
 
 def played(subject: Subject) -> tuple[Row, frozenset[Look]]:
-    """The row of one killer or control, and for a control the looks that its traces take."""
+    """The row of one killer or control, and the looks that its traces take where a control is the first."""
     adapter = subject.make()
     declaration: Declaration = adapter.declaration
-    asked = _traces(declaration)
+    control = isinstance(subject, Control)
+    key = _key(declaration)
+    new = control and key not in _looked
     checks: list[Check] = []
     looks: set[Look] = set()
-    number = 0
-    for trace in asked:
+    for trace in _traces(declaration):
         if TWIN in trace.requirements() and getattr(subject, "violates", TWIN) != TWIN:
             continue
-        number += 1
         playthrough = play(trace, adapter)
-        checks += judge(playthrough, declaration, findings_only=isinstance(subject, Killer))
-        if isinstance(subject, Control):
+        checks += judge(playthrough, declaration, findings_only=not control)
+        if new:
             looks |= set(_looks(trace, playthrough, declaration))
-    row = Row(subject.id, subject.level, isinstance(subject, Control), says=subject.says, traces=number)
+    row = Row(subject.id, subject.level, control, says=subject.says)
     if isinstance(subject, Control):
+        _looked.add(key)
         return replace(row, reasons=_flagged(subject, declaration, checks)), frozenset(looks)
     return replace(row, violates=subject.violates, fault=subject.fault, cells=cells(checks)), frozenset()
 
 
-_kept: dict[object, tuple[Trace, ...]] = {}
+_kept: dict[str, tuple[Trace, ...]] = {}
+_looked: set[str] = set()
+
+
+def _key(declaration: Declaration) -> str:
+    """What traces are made from: everything that is declared but names, versions and exceptions."""
+    plain = replace(declaration, name="", version="", rejections={}, features=frozenset())
+    return repr(plain) + repr(sorted(declaration.features))
 
 
 def _traces(declaration: Declaration) -> tuple[Trace, ...]:
     """The traces of a declaration, made once for all that declare the same: they are values."""
-    plain = replace(declaration, name="", version="", rejections={})
-    key = repr(replace(plain, features=frozenset())) + repr(sorted(plain.features))
+    key = _key(declaration)
     if key not in _kept:
         _kept[key] = tuple(traces(declaration))
     return _kept[key]
