@@ -14,7 +14,6 @@ Wide = NDArray[np.float64]
 AXES = {3: ("lane", "position", None), 4: ("lane", "head", "position", None)}
 """What stands on the axes of an array: rows of a layer or logits, rows of heads or weights."""
 
-
 _SMALL = 2**12
 _WORDS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 """What numbers of each size are compared as, bit for bit, without copying large arrays."""
@@ -50,7 +49,7 @@ def worst(
         expected=value,
         observed=float(seen[index]),
         difference=difference,
-        bound=_at(limit, index),
+        bound=float(limit[index]) if limit.shape == gap.shape else _at(limit, index),
         share=share.item(at),
         ulps=difference / spacing,
         **_place(index, first_row),

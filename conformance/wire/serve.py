@@ -38,7 +38,7 @@ from conformance.wire.protocol import (
 from conformance.wire.text import described
 
 _CHEAPER = "bits"
-"""What is spoken where nothing is asked for: Python takes five times as long for decimals."""
+"""What is spoken where nothing is asked for: Python writes decimals four times as slowly."""
 
 _SCRIBBLED = frozenset({"rows", "query", "key", "value", "keys", "values"})
 
