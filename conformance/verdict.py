@@ -58,13 +58,16 @@ class Verdict:
 def default_profiles(declaration: Declaration, *, embedded: bool) -> tuple[str, ...]:
     """The profiles of a run that names none.
 
-    `strict` for the embedded implementations that declare all it needs, otherwise `core`; and every profile
-    whose features are declared. A decoder of its own architecture is asked for `self-agreement` alone.
+    `strict` for the embedded implementations that declare all it needs, `decoder` for any decoder that
+    declares all that this needs, `store` for a store, otherwise `core`; and every profile whose features are
+    declared. A decoder of its own architecture is asked for `self-agreement` alone.
     """
     level = declaration.levels[0]
-    first = {"store": "store", "decoder": "decoder"}.get(level, "core")
+    first = "store" if level == "store" else "core"
     if level == "decoder" and declaration.weights == "own":
         return ("self-agreement",)
+    if level == "decoder" and declaration.features >= profile_features("decoder", level):
+        first = "decoder"
     if embedded and level == "layer" and declaration.features >= strict_features(level):
         first = "strict"
     opened = tuple(
@@ -77,8 +80,13 @@ def default_profiles(declaration: Declaration, *, embedded: bool) -> tuple[str, 
 
 def strict_features(level: str) -> frozenset[str]:
     """Every feature that the strict profile asks of a level."""
+    return profile_features("strict", level)
+
+
+def profile_features(profile: str, level: str) -> frozenset[str]:
+    """Every feature without which a profile cannot end conformant at a level."""
     return frozenset().union(
-        *(e.needs for e in profile_requirements("strict", level) if not _may_be_unseen(e))
+        *(e.needs for e in profile_requirements(profile, level) if not _may_be_unseen(e))
     )
 
 

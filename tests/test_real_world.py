@@ -594,3 +594,14 @@ def test_what_a_call_leaves_behind_that_raises_is_told_with_what_it_raised() -> 
     only = [t for t in traces(adapter.declaration) if t.id.startswith("refused-rank")]
     told = {c.message for c in check(adapter, only=only, diagnose=False).checks if c.status == "fail"}
     assert any(m.startswith("length went from 0 to 2; the call raised RuntimeError") for m in told)
+
+
+# -- a decoder that is no session
+
+
+def test_a_decoder_is_held_to_the_session_only_where_it_declares_all_that_this_needs() -> None:
+    plain = Declaration(name="x", levels=("decoder",), features=frozenset({"gqa"}))
+    assert default_profiles(plain, embedded=False) == ("core", "gqa")
+    whole = frozenset({"full_prefix", "rewire", "storage", "update_parameters", "work"})
+    session = replace(plain, features=whole)
+    assert default_profiles(session, embedded=False)[0] == "decoder"
