@@ -22,7 +22,17 @@ from conformance.scenarios.material import (
     row_block,
 )
 from conformance.scenarios.storage import EVIDENCE, trace, unchanged
-from conformance.trace.expect import Array, Close, Expectation, Length, Refused, Same, Shapes, Unchanged
+from conformance.trace.expect import (
+    Array,
+    Close,
+    Custom,
+    Expectation,
+    Length,
+    Refused,
+    Same,
+    Shapes,
+    Unchanged,
+)
 from conformance.trace.model import CacheSpec, Derived, Operation, Source, Trace
 from conformance.values import PARAMETERS, AttentionConfig, LayerParameters, StoreConfig
 
@@ -145,11 +155,9 @@ class Script:
         axis = 1 if self.level == "layer" else 2
         history = {key: np.concatenate([life.history[key], block[key]], axis=axis) for key in block}
         rows = self.rows(history)
-        self.steps.append(
-            appended(
-                rows, name, start, start + count, label=label, extra=self.evidence(rows, start, start + count)
-            )
-        )
+        extra = (*self.evidence(rows, start, start + count), *self.storage(), *self.others(name))
+        step = appended(rows, name, start, start + count, label=label, extra=extra)
+        self.steps.append(replace(step, watch=tuple(sorted(self.lives))))
         life.history, life.last = history, label
 
     def evidence(self, rows: Rows, start: int, stop: int) -> tuple[Expectation, ...]:
@@ -159,6 +167,22 @@ class Script:
         seen = {name: rows.field(name, start, stop) for name in EVIDENCE}
         shapes = Shapes("SHAPE-EVIDENCE", {name: value.shape for name, (value, _) in seen.items()})
         return (*(Close(EVIDENCE[name], name, *pair) for name, pair in seen.items()), shapes)
+
+    def storage(self) -> tuple[Expectation, ...]:
+        """As many stored numbers as the key/value heads need, where both can be asked."""
+        own = self.setting
+        asked = {"gqa", "storage"} <= self.declaration.features and self.declaration.capacity == "exact"
+        if not asked or self.level not in ("layer", "attention"):
+            return ()
+        elements = 2 * own.lanes * own.kv_heads * own.capacity * own.head_width
+        return (Custom("GQA-STORED-HEADS", "storage_total", {"elements": elements}),)
+
+    def others(self, name: str) -> tuple[Expectation, ...]:
+        """Every other cache stays as it is."""
+        kept = "ISOLATE-CACHES"
+        return tuple(
+            Unchanged(other, length=kept, rows=kept) for other in sorted(self.lives) if other != name
+        )
 
     def embed(self, scene: Trace) -> None:
         """Play a whole scenario with layers and caches of its own."""
