@@ -13,6 +13,7 @@ from conformance.adapters.numpy_layer import NumpyLayerAdapter
 from conformance.dialect import spoken
 from conformance.errors import AdapterError
 from conformance.judge import compare
+from conformance.report.text import report_text
 from conformance.suite import traces
 from conformance.verdict import default_profiles
 
@@ -605,3 +606,14 @@ def test_a_decoder_is_held_to_the_session_only_where_it_declares_all_that_this_n
     whole = frozenset({"full_prefix", "rewire", "storage", "update_parameters", "work"})
     session = replace(plain, features=whole)
     assert default_profiles(session, embedded=False)[0] == "decoder"
+
+
+# -- what a verdict is worth
+
+
+def test_a_report_says_what_rounding_its_bounds_allow() -> None:
+    coarse = Precision(arithmetic="bfloat16", angles="float32")
+    only = [t for t in traces(Growing.declaration) if t.id == "append-five"]
+    told = report_text(check(declaring(Growing, precision=coarse), only=only))
+    assert "fed with float64; as declared the bounds allow bfloat16 in arithmetic; float32 in angles" in told
+    assert "rounding" not in report_text(check(declaring(Growing), only=only))

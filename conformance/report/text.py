@@ -36,6 +36,7 @@ def report_text(report: Report, *, style: Style | None = None, full: int = FULL)
         *_findings(report, paint, full),
         *_profiles(report, paint),
         *_not_asked(report),
+        *_rounding(report),
         _run(report),
         verdict_line(report, paint),
     ]
@@ -202,6 +203,21 @@ def _advice(profile: ProfileVerdict) -> list[str]:
     if wanted:
         return row("next", f"write and declare {', '.join(wanted)}")
     return []
+
+
+def _rounding(report: Report) -> list[str]:
+    """Where the bounds allow coarser rounding than float64: a verdict is worth no more than that."""
+    declaration = report.declaration
+    if declaration is None:
+        return []
+    coarse: dict[str, list[str]] = {}
+    for place, dtype in vars(declaration.precision).items():
+        if dtype != "float64":
+            coarse.setdefault(dtype, []).append(place)
+    if not coarse:
+        return []
+    told = "; ".join(f"{dtype} in {', '.join(places)}" for dtype, places in coarse.items())
+    return [*row("rounding", f"fed with {declaration.dtypes[0]}; as declared the bounds allow {told}"), ""]
 
 
 def _run(report: Report) -> str:
