@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
@@ -15,6 +15,9 @@ from conformance.killers.model import Killer
 from conformance.observed import Observed
 from conformance.player import play
 from conformance.suite import traces
+
+GOAL = 0.9
+"""The share of killers whose own class must come first."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,17 @@ def diagnose(name: str) -> Diagnosis:
     return Diagnosis(name, killer.fault, tuple(k.id for k in found), found[0].fault if found else "")
 
 
-def confusion(names: Iterable[str], *, processes: int = 2) -> list[Diagnosis]:
-    """The diagnoses of many killers, in their order."""
+def confusion(
+    names: Sequence[str], *, processes: int = 2, progress: Callable[[int, int, str], None] | None = None
+) -> list[Diagnosis]:
+    """The diagnoses of many killers, in their order. progress is told done, planned and the next id."""
+    found = []
     with ProcessPoolExecutor(processes) as pool:
-        return list(pool.map(diagnose, names, chunksize=4))
+        for done, one in enumerate(pool.map(diagnose, names)):
+            found.append(one)
+            if progress is not None:
+                progress(done + 1, len(names), one.killer)
+    return found
 
 
 def told(found: Sequence[Diagnosis], every: Sequence[Killer]) -> str:

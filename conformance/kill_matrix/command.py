@@ -39,6 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--time", action="store_true", help="how soon the default gate sees a killer, and nothing else"
     )
+    parser.add_argument(
+        "--confusion",
+        action="store_true",
+        help='how often "looks like" names the own class of a killer first, and nothing else',
+    )
+    parser.add_argument(
+        "--every", type=int, default=1, metavar="N", help="with --confusion: take every Nth killer only"
+    )
     parser.add_argument("--quiet", "-q", action="store_true", help="print the summary only")
 
 
@@ -46,6 +54,8 @@ def run(options: argparse.Namespace) -> int:
     """Run the matrix, print it, compare or write it; 0 where it is full and the one that was committed."""
     if options.time:
         return _time()
+    if options.confusion:
+        return _confusion(options)
     from conformance.commands.progress import Progress  # noqa: PLC0415
     from conformance.kill_matrix.assess import assess  # noqa: PLC0415
     from conformance.kill_matrix.render import matrix_text, summary  # noqa: PLC0415
@@ -87,6 +97,23 @@ def _time() -> int:
     drawn = killers()[::TIMED_EVERY]
     print(f"{median_seconds(drawn):.2f} s to the first finding, in the median of {len(drawn)} killers")
     return FULL
+
+
+def _confusion(options: argparse.Namespace) -> int:
+    """Diagnose killers as if they were unknown; 1 where fewer than nine in ten are told rightly."""
+    from conformance.commands.progress import Progress  # noqa: PLC0415
+    from conformance.confusion import GOAL, confusion, told  # noqa: PLC0415
+    from conformance.killers import killers  # noqa: PLC0415
+
+    if options.every < 1 or options.processes < 1:
+        raise UsageError("--every and --processes take a whole number from 1")
+    names = [killer.id for killer in killers() if options.only in killer.id][:: options.every]
+    if not names:
+        raise UsageError(f"no killer has {options.only!r} in its id")
+    with Progress(sys.stderr, quiet=options.quiet, what="killers") as progress:
+        found = confusion(names, processes=options.processes, progress=progress.show)
+    print(told(found, killers()))
+    return FULL if sum(one.right for one in found) >= GOAL * len(found) else NOT_FULL
 
 
 def _write(matrix: Matrix) -> list[str]:
