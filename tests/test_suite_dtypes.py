@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,12 @@ ALL = ("float64", "float32", "float16", "bfloat16")
 
 def declared(*dtypes: str, **said: Any) -> Declaration:
     return Declaration(name="d", levels=("layer",), features=frozenset({"gqa"}), dtypes=dtypes, **said)
+
+
+@cache
+def suite(*dtypes: str) -> tuple[Trace, ...]:
+    """All that is played where these are declared."""
+    return tuple(traces(declared(*dtypes)))
 
 
 @pytest.mark.parametrize(
@@ -63,20 +70,19 @@ def test_rounding_to_bfloat16_is_that_of_ml_dtypes() -> None:
 
 
 def test_every_golden_trace_is_played_in_every_dtype() -> None:
-    suite = list(traces(declared(*ALL)))
     golden = [trace.id for trace in golden_traces(declared(*ALL))]
     for dtype in ALL[1:]:
-        own = [trace for trace in suite if trace.id.endswith(f"@{dtype}")]
+        own = [trace for trace in suite(*ALL) if trace.id.endswith(f"@{dtype}")]
         assert {trace.dtype for trace in own} == {dtype}
         assert {f"{name}@{dtype}" for name in golden} <= {trace.id for trace in own}
-    assert len({trace.id for trace in suite}) == len(suite)
-    assert {trace.dtype for trace in suite if "@" not in trace.id} == {"float64"}
+    assert len({trace.id for trace in suite(*ALL)}) == len(suite(*ALL))
+    assert {trace.dtype for trace in suite(*ALL) if "@" not in trace.id} == {"float64"}
 
 
 def test_other_levels_compare_numbers_in_every_dtype_too() -> None:
     for level, asked in (("attention", "AGREE-OUTPUT"), ("store", "KEEP-PREFIX")):
-        suite = traces(replace(declared("float64", "float32"), levels=(level,)))
-        own = [trace for trace in suite if trace.id.endswith("@float32")]
+        played = traces(replace(declared("float64", "float32"), levels=(level,)))
+        own = [trace for trace in played if trace.id.endswith("@float32")]
         assert any(asked in trace.requirements() for trace in own)
 
 
@@ -87,7 +93,7 @@ def closes(trace: Trace) -> list[Close]:
 def test_fixtures_that_a_dtype_holds_keep_their_golden_values() -> None:
     name = "mod-square/single"
     plain = next(t for t in golden_traces(declared("float64")) if t.id == name)
-    narrow = next(t for t in traces(declared("float64", "float32")) if t.id == f"{name}@float32")
+    narrow = next(t for t in suite(*ALL) if t.id == f"{name}@float32")
     for exact, other in zip(closes(plain), closes(narrow), strict=True):
         np.testing.assert_allclose(other.value, exact.value, atol=1e-12)
         assert (np.asarray(other.bound) > 2.0**-25 * np.abs(other.value)).all()
@@ -97,7 +103,7 @@ def test_fixtures_that_a_dtype_holds_keep_their_golden_values() -> None:
 def test_fixtures_that_a_dtype_cannot_hold_are_computed_from_what_it_gets() -> None:
     name = "ch37/single"
     plain = next(t for t in golden_traces(declared("float64")) if t.id == name)
-    narrow = next(t for t in traces(declared("float64", "float16")) if t.id == f"{name}@float16")
+    narrow = next(t for t in suite(*ALL) if t.id == f"{name}@float16")
     moved = [np.abs(a.value - b.value).max() for a, b in zip(closes(plain), closes(narrow), strict=True)]
     assert max(moved) > 1e-5
     for step in narrow.steps:
@@ -111,8 +117,8 @@ def test_fixtures_that_a_dtype_cannot_hold_are_computed_from_what_it_gets() -> N
 )
 def test_what_a_dtype_is_too_coarse_for_is_not_asked(dtype: str, coarse: set[str]) -> None:
     silent = set()
-    for trace in traces(declared("float64", dtype)):
-        for step in trace.steps if trace.file and "@" in trace.id else ():
+    for trace in suite(*ALL):
+        for step in trace.steps if trace.file and trace.id.endswith(f"@{dtype}") else ():
             asked = {e.field for e in step.expect if isinstance(e, Close)}
             if any(isinstance(e, Custom) and e.rule == "not_asked" for e in step.expect):
                 silent.add(trace.id.partition("/")[0])
@@ -147,7 +153,7 @@ def test_right_layers_are_conformant_in_their_dtypes(adapter: Any) -> None:
 )
 def test_a_fault_in_a_further_dtype_is_found_there(wrong: type[NarrowLayer], requirements: set[str]) -> None:
     adapter = wrong()
-    again = [trace for trace in traces(adapter.declaration) if trace.id.startswith(("mod", "ch37"))]
+    again = [trace for trace in suite(*adapter.declaration.dtypes) if trace.id.startswith(("mod", "ch37"))]
     report = check(adapter, "core", only=again, diagnose=False)
     assert report.verdict.text == "not conformant"
     asked = {r.requirement.id for p in report.verdict.profiles for r in p.results}
@@ -159,7 +165,9 @@ def test_a_fault_in_a_further_dtype_is_found_there(wrong: type[NarrowLayer], req
 @pytest.mark.parametrize("wrong", [HalfInside, HalfStored, Stuck])
 def test_faults_of_a_float32_layer_are_found(wrong: type[NarrowLayer]) -> None:
     adapter = only("float32", wrong)
-    some = [trace for trace in traces(adapter.declaration) if trace.id.startswith(("mod", "append-five"))]
+    some = [
+        trace for trace in suite(*adapter.declaration.dtypes) if trace.id.startswith(("mod", "append-five"))
+    ]
     report = check(adapter, "core", only=some, diagnose=False)
     failed = {r.requirement.id for p in report.verdict.profiles for r in p.results if r.standing == "fail"}
     assert {"AGREE-OUTPUT", "AGREE-TWIN", "STORE-KEYS", "POSITION-OFFSET"} <= failed
@@ -167,7 +175,7 @@ def test_faults_of_a_float32_layer_are_found(wrong: type[NarrowLayer]) -> None:
 
 def test_the_report_says_what_was_not_asked() -> None:
     def told(adapter: Any) -> str:
-        extreme = [trace for trace in traces(adapter.declaration) if trace.id.startswith("extreme")]
+        extreme = [trace for trace in suite(*adapter.declaration.dtypes) if trace.id.startswith("extreme")]
         return " ".join(report_text(check(adapter, only=extreme, diagnose=False)).split())
 
     assert "not asked extreme/single@float16: output: the precision is too coarse" in told(NarrowLayer())
