@@ -19,7 +19,6 @@ from conformance.trace.expect import Close, Custom, Expectation
 from conformance.trace.model import Derived, Operation, Source, Trace
 from conformance.values import LayerConfig, LayerParameters
 
-
 BEFORE_THE_SCORES = ("query", "key", "value", "rotated_query", "rotated_key", "keys", "values")
 """Fields whose bound says something however large the scores are."""
 
