@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 FAMILIES = (
     "positions", "rotation", "scores", "masks", "heads", "weights", "storage", "layout", "lifecycle",
     "isolation", "binding", "refusals", "non_finite", "construction", "chunks", "edits", "evidence",
-    "aftermath", "showing", "learnt", "attention", "paged", "store_faults", "decoder_positions",
-    "decoder_layers", "decoder_blocks", "decoder_life", "decoder_refusals", "decoder_forge",
+    "aftermath", "showing", "learnt", "attention", "paged", "store_faults", "planted", "planted_late",
+    "planted_stores", "decoder_positions",
+    "decoder_layers", "decoder_blocks", "decoder_life", "decoder_refusals", "decoder_forge", "edges",
 )  # fmt: skip
 """The modules that register killers, in the order in which they are listed."""
 
