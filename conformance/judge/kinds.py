@@ -17,5 +17,6 @@ def kind_of(expectation: Expectation) -> str:
         return expectation.rule.replace("_", " ")
     name = type(expectation).__name__.lower()
     if isinstance(expectation, Close | Same):
-        return f"{name} {expectation.field}"
+        # Of `keys:twin/0=keys:main/0` the caches are left out: it is one look wherever it is taken.
+        return f"{name} {expectation.field.partition('=')[0].partition(':')[0]}"
     return f"{name} {expectation.figure}" if isinstance(expectation, Declares) else name

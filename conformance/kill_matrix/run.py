@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 
 from conformance.adapter import Declaration
+from conformance.contract import requirement
 from conformance.judge import judge
 from conformance.judge.findings import Check
 from conformance.judge.judge import frame_checks
@@ -23,10 +24,14 @@ from conformance.player import Playthrough, play
 from conformance.suite import traces
 from conformance.trace.expect import Refused
 from conformance.trace.model import Trace, named_by
+from conformance.values import STEP_ARRAYS
 from conformance.verdict import default_profiles, verdict
 
 TWIN = "AGREE-TWIN"
 """Twins find what has learnt the golden files, and nothing that the golden files do not find."""
+
+EVIDENCE = tuple(name for name in STEP_ARRAYS if name != "output")
+"""Fields that nobody sees where no evidence is declared."""
 
 Progress = Callable[[int, int, str], None]
 """Called with subjects done, subjects planned, and the id of the one that was done."""
@@ -135,10 +140,19 @@ def _kind(requirement: str, kind: str, level: str) -> Look:
 
 
 def _looks(trace: Trace, playthrough: Playthrough, declaration: Declaration) -> Iterator[Look]:
+    """Every look that is taken under a requirement which is asked of the level, at what can be seen."""
+    hidden = () if "evidence" in declaration.features else EVIDENCE
+    for look in _all_looks(trace, playthrough, declaration):
+        asked = trace.level in requirement(look.requirement).levels
+        if asked and look.kind.partition(" ")[2] not in hidden:
+            yield look
+
+
+def _all_looks(trace: Trace, playthrough: Playthrough, declaration: Declaration) -> Iterator[Look]:
     for step in trace.steps:
         for expectation in step.expect:
-            for requirement in named_by(expectation):
-                yield _kind(requirement, kind_of(expectation), trace.level)
+            for name in named_by(expectation):
+                yield _kind(name, kind_of(expectation), trace.level)
             if isinstance(expectation, Refused) and expectation.details:
                 yield _kind("REJECT-DETAILS", kind_of(expectation), trace.level)
     for record in playthrough.records:
