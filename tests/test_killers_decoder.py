@@ -22,13 +22,17 @@ from conformance.trace.model import Trace
 
 
 @cache
-def _suite(levels: tuple[str, ...], features: frozenset[str], capacity: Any) -> tuple[Trace, ...]:
-    return tuple(traces(Declaration(name="x", levels=levels, features=features, capacity=capacity)))
+def _suite(levels: tuple[str, ...], features: frozenset[str], capacity: Any, rows: Any) -> tuple[Trace, ...]:
+    declared = Declaration(
+        name="x", levels=levels, features=features, capacity=capacity, rows_per_append=rows
+    )
+    return tuple(traces(declared))
 
 
 def suite(declaration: Declaration) -> tuple[Trace, ...]:
     """The traces of a declaration, made once for all killers that declare the same."""
-    return _suite(declaration.levels, declaration.features, declaration.capacity)
+    own = declaration
+    return _suite(own.levels, own.features, own.capacity, own.rows_per_append)
 
 
 def seen(adapter: Any, trace: Trace) -> list[Check]:
