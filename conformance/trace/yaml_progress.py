@@ -61,7 +61,7 @@ class Progress:
             self.caches[arguments["name"]] = self.caches[target]
             for name in self._inside(target):
                 self.held[arguments["name"] + name.removeprefix(target)] = self.held.get(name, Held())
-        elif op in ("reorder", "overwrite_row"):
+        elif op in ("reorder", "overwrite_row", "fill"):
             self.held.update(dict.fromkeys(self._inside(target), Held(None, None)))
 
     def _inside(self, target: str) -> list[str]:
