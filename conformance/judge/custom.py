@@ -27,9 +27,9 @@ def refused_or_close(sight: Sight, wanted: Custom) -> Iterator[Check]:
 
 
 def refused_or_unchanged(sight: Sight, wanted: Custom) -> Iterator[Check]:
-    """Refused with one of the kinds, or taken as nothing: no output row, and the length stays."""
-    outcome, target = sight.record.outcome, sight.record.operation.target
-    kinds = wanted.arguments["kinds"]
+    """Refused with one of the kinds, or taken as nothing: no output row; the length (of `cache`) stays."""
+    outcome = sight.record.outcome
+    kinds, target = wanted.arguments["kinds"], wanted.arguments.get("cache", sight.record.operation.target)
     if isinstance(outcome, RefusedCall):
         message = "" if outcome.kind in kinds else f"refused as {outcome.kind}, expected {' or '.join(kinds)}"
         yield sight.check(wanted.requirement, "fail" if message else "pass", message)

@@ -60,7 +60,10 @@ class Stage:
             origin = self.layers[source.source]
             return self.method("rewire")(origin, config=source.config, fresh=source.fresh)
         if self.trace.level == "layer":
-            return self.adapter.build_layer(source.config, self._own(source))
+            own = self._own(source)
+            # Named like no step, so that `overwrite_input` can write over the arrays of weights too.
+            self.given[f"layer {name}"] = dict(vars(own))
+            return self.adapter.build_layer(source.config, own)
         if self.trace.level == "decoder":
             return self.adapter.build_model(source.config, self._own(source))
         return source.config

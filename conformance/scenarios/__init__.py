@@ -12,17 +12,24 @@ from conformance.scenarios import (
     decoder,
     edits,
     extreme,
+    far,
     grouped,
     lifecycle,
+    lineage,
     long,
+    magnitudes,
     non_finite,
     numbers,
     order,
     paged,
     refusals,
+    shapes,
+    shortcuts,
     storage,
     store,
     two_layers,
+    uneven,
+    unseen,
 )
 from conformance.trace.model import Trace
 
@@ -43,6 +50,13 @@ FAMILIES = (
     two_layers,
     paged,
     long,
+    shapes,
+    magnitudes,
+    shortcuts,
+    lineage,
+    unseen,
+    uneven,
+    far,
 )
 
 
