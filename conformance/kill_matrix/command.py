@@ -9,6 +9,7 @@ nothing; and where the committed matrix is another. After a deliberate change:
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -35,7 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--write", action="store_true", help="write matrix.json, and docs/kill-matrix.md where docs is"
     )
-    parser.add_argument("--processes", type=int, default=2, metavar="N", help="how many at once (default: 2)")
+    parser.add_argument(
+        "--processes", type=int, default=max(2, os.cpu_count() or 2), metavar="N",
+        help="how many at once (default: as many as there are cores)",
+    )  # fmt: skip
     parser.add_argument(
         "--time", action="store_true", help="how soon the default gate sees a killer, and nothing else"
     )
