@@ -18,7 +18,7 @@ from pathlib import Path
 from conformance.killers import killers
 from conformance.search import search
 
-GOAL = 0.9
+GOAL, SOON = 0.9, 3.0
 
 
 def drive(job: tuple[str, float, int]) -> tuple[str, float | None, int]:
@@ -39,6 +39,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=20261129)
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--write", type=Path)
+    parser.add_argument("--list", type=Path, help="write the ids found within three seconds, one a line")
     options = parser.parse_args()
     names = [k.id for k in killers() if k.level in ("layer", "attention", "store", "decoder")]
     if options.sample:
@@ -65,6 +66,9 @@ def main() -> int:
     print(text)
     if options.write:
         options.write.write_text(text)
+    if options.list:
+        soon = sorted(name for name, seconds, _ in found if seconds is not None and seconds < SOON)
+        options.list.write_text("\n".join(soon) + "\n")
     return 0 if len(times) >= GOAL * len(found) else 1
 
 

@@ -14,7 +14,9 @@ from conformance.search.offences import (
 )
 from conformance.search.rows import (
     Append,
+    EyesShut,
     Fill,
+    Foresee,
     OverwriteInput,
     OverwriteSnapshot,
     Poison,
@@ -26,6 +28,7 @@ from conformance.search.rows import (
 Command = (
     Append | Fill | Reset | Poison | OverwriteInput | OverwriteSnapshot | Another | Truncate | Fork | Reorder
     | Update | WrongForm | NotFinite | OtherLayer | OtherGeometry | EmptyChunk | Replay | Scene | Probe
+    | EyesShut | Foresee
 )  # fmt: skip
 
 __all__ = [
@@ -33,7 +36,9 @@ __all__ = [
     "Append",
     "Command",
     "EmptyChunk",
+    "EyesShut",
     "Fill",
+    "Foresee",
     "Fork",
     "NotFinite",
     "OtherGeometry",

@@ -62,8 +62,11 @@ class Fork:
         if "fork" not in script.declaration.features or len(script.lives) >= MOST_CACHES:
             return
         origin, name = script.name(self.cache), f"c{len(script.lives)}"
-        script.lives[name] = replace(script.lives[origin], last="")
-        script.do("fork", origin, script.length("FORK-EQUAL", name), name=name)
+        life = script.lives[origin]
+        script.lives[name] = replace(life, last="")
+        fresh = life.last and life.last == f"step {len(script.steps) - 1}"
+        same = tuple(Same("FORK-EQUAL", part, life.last) for part in ("keys", "values") if fresh)
+        script.do("fork", origin, script.length("FORK-EQUAL", name), *same, name=name)
 
 
 @dataclass(frozen=True)

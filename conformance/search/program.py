@@ -37,16 +37,16 @@ class Program:
 def settings_of(declaration: Declaration) -> st.SearchStrategy[Setting]:
     """Small geometries; grouped heads only where declared."""
     grouped = "gqa" in declaration.features or declaration.levels[0] == "store"
-    heads = [(2, 2), (1, 1), (3, 3)] + ([(4, 2), (6, 3), (2, 1)] if grouped else [])
+    heads = [(2, 2), (1, 1), (3, 3)] + ([(4, 2), (6, 3), (2, 1), (6, 2)] if grouped else [])
     return st.builds(
         lambda lanes, capacity, heads, width, base, pairing, weights: Setting(
             lanes, capacity, heads[0], heads[1], head_width(declaration, width), base, pairing, weights
         ),
-        st.integers(1, 3),
+        st.sampled_from([1, 2, 3, 5]),
         st.sampled_from([4, 2, 6, 9]),
         st.sampled_from(heads),
-        st.sampled_from([4, 2, 6]),
-        st.sampled_from([100.0, 10000.0, 7.0]),
+        st.sampled_from([4, 2, 6, 10]),
+        st.sampled_from([100.0, 10000.0, 7.0, 137.5]),
         st.sampled_from(["adjacent", "half"]),
         st.integers(0, 3),
     )
@@ -60,8 +60,14 @@ def _command() -> st.SearchStrategy[Command]:
         cache,
         st.sampled_from([1, 1, 2, 3]),
         shift,
-        st.sampled_from([1.0, 8.0, 256.0, 0.125]),
+        st.sampled_from([1.0, 8.0, 256.0, 0.125, 0.0]),
+        st.sampled_from([False, False, True]),
     )
+    truncate = st.builds(commands.Truncate, cache, st.integers(-2, 7))
+    fork = st.builds(commands.Fork, cache)
+    reorder = st.builds(commands.Reorder, cache, st.tuples(*[st.integers(-1, 4)] * 5))
+    snapshot = st.builds(commands.OverwriteSnapshot, cache)
+    edit = st.one_of(truncate, fork, reorder, snapshot, st.builds(commands.Reset, cache))
     return st.one_of(
         append,
         append,
@@ -70,11 +76,13 @@ def _command() -> st.SearchStrategy[Command]:
         st.builds(commands.Reset, cache),
         st.builds(commands.Poison, cache, values),
         st.builds(commands.OverwriteInput, cache),
-        st.builds(commands.OverwriteSnapshot, cache),
+        snapshot,
         st.builds(commands.Another),
-        st.builds(commands.Truncate, cache, st.integers(-2, 7)),
-        st.builds(commands.Fork, cache),
-        st.builds(commands.Reorder, cache, st.tuples(*[st.integers(-1, 3)] * 3)),
+        truncate,
+        fork,
+        reorder,
+        st.builds(commands.EyesShut, st.lists(append, min_size=1, max_size=2).map(tuple), edit),
+        st.builds(commands.Foresee, st.integers(2, 4), shift, st.sampled_from([1.0, 8.0, 2.0**17])),
         st.builds(commands.Update, st.integers(0, 3), st.booleans()),
         st.builds(commands.WrongForm, cache, st.integers(0, 3)),
         st.builds(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import isfinite
+from typing import Any
 
 import numpy as np
 
 from conformance.scenarios.material import StoreRows, appended, huge
 from conformance.search.script import Script
-from conformance.trace.expect import Custom, Same, Unchanged
+from conformance.trace.expect import Close, Custom, Same, Unchanged
 from conformance.trace.model import Operation
+
+UNSEEN = 64
+"""More calls than a command without a look makes."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +25,64 @@ class Append:
     count: int
     shift: int
     scale: float
+    alike: bool = False
+    """All lanes are given the rows of the first."""
 
     def write(self, script: Script) -> None:
         """One row where chunks are not declared."""
         several = "chunks" in script.declaration.features or script.level == "store"
-        script.append(
-            script.name(self.cache), script.block(self.count if several else 1, self.shift, self.scale)
-        )
+        block = script.block(self.count if several else 1, self.shift, self.scale)
+        if self.alike:
+            block = {name: np.repeat(rows[:1], len(rows), axis=0) for name, rows in block.items()}
+        script.append(script.name(self.cache), block)
+
+
+@dataclass(frozen=True)
+class EyesShut:
+    """A few calls without a look between them, then a look at everything."""
+
+    commands: tuple[Append, ...]
+    edit: Any
+
+    def write(self, script: Script) -> None:
+        """Rows, an edit, rows."""
+        script.blind = UNSEEN
+        for command in (*self.commands, self.edit, *self.commands[:1]):
+            command.write(script)
+        script.blind = 0
+        script.look()
+
+
+@dataclass(frozen=True)
+class Foresee:
+    """The same chunk in two new caches, with another last row in one of them."""
+
+    count: int
+    shift: int
+    scale: float
+
+    def write(self, script: Script) -> None:
+        """No earlier output may move."""
+        count = min(self.count, script.setting.capacity)
+        if "chunks" not in script.declaration.features or script.level == "store" or count < 2:
+            return
+        label = f"step {len(script.steps)}"
+        lanes, capacity = script.setting.lanes, script.setting.capacity
+        block = script.block(count, self.shift, self.scale)
+        kept = (0, count - 1)
+        same = Same("CHUNK-CAUSAL", "output", f"{label} first", rows=kept, other_rows=kept, bound=1e-12)
+        for name, expect in (("first", ()), ("second", (same,))):
+            cache = f"{label} {name} cache"
+            wanted = {"batch_size": lanes, "capacity": capacity}
+            script.steps.append(Operation(op="build", target=cache, layer="a", arguments=wanted))
+            inputs = {key: rows.copy() for key, rows in block.items()}
+            script.steps.append(
+                Operation(
+                    op="append", target=cache, inputs=inputs, label=f"{label} {name}", expect=expect
+                )
+            )
+            for rows in block.values():
+                rows[..., -1, :] = 0.5 - rows[..., -1, :]
 
 
 @dataclass(frozen=True)
@@ -129,8 +184,21 @@ class OverwriteSnapshot:
             return
         own = "KEEP-HANDED-OUT" if script.level == "store" else "ISOLATE-HANDED-OUT"
         label = f"step {len(script.steps)}"
-        script.do("observe", name, snapshot=True)
+        script.do("observe", name, *self._seen(script, name), snapshot=True)
         script.do("overwrite_output", name, Unchanged(name, length=own, rows=own), step=label)
+
+    def _seen(self, script: Script, name: str) -> tuple[Close, ...]:
+        """The snapshot holds the exact rows, unless the weights have changed since."""
+        life = script.lives[name]
+        if script.stale(name) is not None:
+            return ()
+        rows = script.rows(life.history)
+        store = ("KEEP-HANDED-OUT",) * 2
+        filed = store if script.level == "store" else ("STORE-KEYS", "STORE-VALUES")
+        return tuple(
+            Close(requirement, f"snapshot_{field}", *rows.field(field, 0, life.length))
+            for requirement, field in zip(filed, ("keys", "values"), strict=True)
+        )
 
 
 @dataclass(frozen=True)

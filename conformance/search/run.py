@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from conformance.adapter import Declaration
-from conformance.contract import profile_requirements
+from conformance.contract import PROFILES, profile_requirements
 from conformance.judge import Check, judge
 from conformance.player import play
 from conformance.player.records import Errored
 from conformance.search.program import AnyProgram, programs
 from conformance.trace.model import Trace
-from conformance.verdict import default_profiles
+from conformance.verdict import default_profiles, strict_features
 
 Progress = Callable[[int, float], None]
 """Called with the programs played so far and the seconds left."""
@@ -77,6 +77,8 @@ def search(
 def _counted(declaration: Declaration, profiles: Sequence[str] | None) -> frozenset[str]:
     level = declaration.levels[0]
     wanted = tuple(profiles or default_profiles(declaration, embedded=True))
+    if not profiles and level in PROFILES["strict"].levels and declaration.features >= strict_features(level):
+        wanted = ("strict", *wanted)
     return frozenset(e.id for name in wanted for e in profile_requirements(name, level))
 
 
