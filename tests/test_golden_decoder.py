@@ -11,8 +11,8 @@ import pytest
 
 from conformance.adapter import Declaration, Precision
 from conformance.adapters.numpy_decoder import numpy_decoder
-from conformance.golden_bounds import bounded
 from conformance.dtypes import rounded
+from conformance.golden_bounds import bounded
 from conformance.golden_files import load, show
 from conformance.rejections import Rejected
 from conformance.trace.expect import Close
