@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from conformance.scenarios.material import StoreRows, appended, huge
+from conformance.scenarios.material import LayerRows, StoreRows, appended, huge
+from conformance.scenarios.storage import EVIDENCE
 from conformance.search.script import Script
-from conformance.trace.expect import Close, Custom, Same, Unchanged
+from conformance.trace.expect import Apart, Close, Custom, Same, Unchanged
 from conformance.trace.model import Operation
 
 UNSEEN = 64
@@ -135,7 +136,9 @@ class Replay:
         Reset(self.cache).write(script)
         for n, label in enumerate(labels):
             script.append(name, script.block(1, self.shift + n, 1.0))
-            fields = script.rows(script.lives[name].history).fields
+            rows = script.rows(script.lives[name].history)
+            shown = isinstance(rows, LayerRows) and "evidence" in script.declaration.features
+            fields = (*rows.fields, *(EVIDENCE if shown else ()))
             same = tuple(Same("RESET-REPLAY", part, label, bound=1e-12) for part in fields)
             script.steps[-1] = replace(script.steps[-1], expect=(*script.steps[-1].expect, *same))
 
@@ -184,7 +187,8 @@ class OverwriteSnapshot:
             return
         own = "KEEP-HANDED-OUT" if script.level == "store" else "ISOLATE-HANDED-OUT"
         label = f"step {len(script.steps)}"
-        script.do("observe", name, *self._seen(script, name), snapshot=True)
+        apart = (Apart(own, name),) if "storage" in script.declaration.features else ()
+        script.do("observe", name, *self._seen(script, name), *apart, snapshot=True)
         script.do("overwrite_output", name, Unchanged(name, length=own, rows=own), step=label)
 
     def _seen(self, script: Script, name: str) -> tuple[Close, ...]:
