@@ -20,7 +20,7 @@ class Another:
             return
         name = f"c{len(script.lives)}"
         script.lives[name] = script.fresh()
-        lanes, capacity = script.setting.lanes, script.setting.capacity
+        lanes, capacity = script.setting.lanes, script.capacity
         script.steps.append(
             Operation(
                 op="build", target=name, layer="a", label=f"step {len(script.steps)}",

@@ -180,13 +180,16 @@ class Scene:
             script.embed(scenes[self.number % len(scenes)])
 
 
-def _scenes_of(level: str, features: frozenset[str], capacity: str) -> tuple[Trace, ...]:
-    declaration = Declaration(name="scenes", levels=(level,), features=features, capacity=capacity)  # type: ignore[arg-type]
-    every = (*non_finite.traces(declaration), *construction.traces(declaration))
-    return tuple(t for t in every if not t.optional and t.needs <= features)
+_kept: dict[str, tuple[Trace, ...]] = {}
 
 
 def _scenes(declaration: Declaration) -> tuple[Trace, ...]:
+    """What a declaration says of keys, precision and capacity holds in a scene too; made once."""
     if declaration.dtypes[0] != "float64":
         return ()
-    return _scenes_of(declaration.levels[0], declaration.features, declaration.capacity)
+    plain = replace(declaration, name="scenes", version="", rejections={}, features=frozenset())
+    key = f"{plain}{sorted(declaration.features)}"
+    if key not in _kept:
+        every = (*non_finite.traces(declaration), *construction.traces(declaration))
+        _kept[key] = tuple(t for t in every if not t.optional and t.needs <= declaration.features)
+    return _kept[key]
