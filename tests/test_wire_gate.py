@@ -19,7 +19,8 @@ CHEATS = {
     "KnowsByHeart": ("fail", "AGREE-OUTPUT"),
     "ClaimsWhatItLacks": ("error", "STORE-UNUSED"),
     "LacksWhatItClaims": ("error", "AGREE-HEADS"),
-    "LiesAboutStorage": ("fail", "STORE-ADDRESSES"),
+    # It shows copies, which no write reaches; that their addresses differ too is up to the allocator.
+    "LiesAboutStorage": ("fail", "REUSE-STORED-ROW"),
 }
 
 

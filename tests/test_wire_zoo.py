@@ -38,7 +38,7 @@ EXPECTED = {
     "replies_twice": f"{MORE}|seq 7 was asked, the number 6",
     "replies_to_the_request_before": "seq 6 was asked, the number 5 was answered",
     "replies_to_the_request_to_come": "seq 6 was asked, the number 7 was answered",
-    "replies_before_it_is_asked": f"{MORE}|seq 2 was asked, the number 1|hello is wrong",
+    "replies_before_it_is_asked": f"{MORE}|seq 2 was asked, the number 1|hello is wrong|the echo is wrong",
     "leaves_seq_out": "seq 6 was asked, null was answered",
     "says_seq_as_text": "seq 6 was asked, the text '6' was answered",
     "says_seq_as_true": "seq 6 was asked, the truth value True was answered",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import cache
 
 from conformance.adapter import Declaration
 from conformance.contract import requirement
+from conformance.errors import AdapterError
 from conformance.judge import judge
 from conformance.judge.findings import Check
 from conformance.judge.judge import frame_checks
@@ -66,7 +68,13 @@ def _results(wanted: list[int], processes: int) -> Iterator[tuple[int, tuple[Row
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
         waiting = {pool.submit(_played_at, number): number for number in wanted}
         for future in as_completed(waiting):
-            yield waiting[future], future.result()
+            try:
+                yield waiting[future], future.result()
+            except BrokenProcessPool as ended:
+                raise AdapterError(
+                    "a process of the kill matrix was ended from outside, perhaps for want of memory; "
+                    "run it again, with --processes 1 where it ends again"
+                ) from ended
 
 
 def _played_at(number: int) -> tuple[Row, frozenset[Look]]:

@@ -80,7 +80,8 @@ class _CountWraps(_Lenient):
 
     def allocate(self, config: LayerConfig, batch_size: int, capacity: int) -> tuple[Array, Array]:
         count = batch_size * config.kv_heads * capacity * config.head_width
-        return super().allocate(config, batch_size, 1 if count > LARGEST_COUNT else capacity)
+        wrapped = count > LARGEST_COUNT
+        return super().allocate(config, 1 if wrapped else batch_size, 1 if wrapped else capacity)
 
 
 @killer(
