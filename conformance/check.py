@@ -9,7 +9,7 @@ from typing import Any
 
 from conformance.adapter import Declaration
 from conformance.adapters.naming import build, is_embedded, resolve
-from conformance.contract import CONTRACT_VERSION, profile_requirements
+from conformance.contract import CONTRACT_VERSION, requirement_ids
 from conformance.errors import AdapterError, UsageError
 from conformance.judge import judge
 from conformance.observed import Observed
@@ -53,7 +53,8 @@ def check(
     except AdapterError as error:
         return _broken(name, error, time.perf_counter() - begun)
     wanted = _profiles(profile, declaration, name)
-    counted = requirements(wanted, declaration)  # an unknown profile is refused before anything is played
+    # An unknown profile is refused before anything is played.
+    counted = requirement_ids(wanted, declaration.levels[0])
     seed = secrets.randbelow(10**6) if seed is None else seed
     suite = traces(declaration, seed=seed) if only is None else only
     planned = [trace for trace in suite if _selected(trace, keyword)]
@@ -110,12 +111,6 @@ def _likeness(
 
     lines = explain(observed, declaration, counted)
     return {(c.trace, c.step): lines for seen in observed for c in seen.findings(counted)}
-
-
-def requirements(profiles: Iterable[str], declaration: Declaration) -> frozenset[str]:
-    """The ids that these profiles ask of the level. Raises UsageError for a profile that is not there."""
-    level = declaration.levels[0]
-    return frozenset(entry.id for name in profiles for entry in profile_requirements(name, level))
 
 
 def declared(implementation: Any) -> Declaration:

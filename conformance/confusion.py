@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
-from conformance.contract import PROFILES, profile_requirements
+from conformance.contract import PROFILES, requirement_ids
 from conformance.diagnosis import looks_like
 from conformance.judge import judge
 from conformance.killers import killers
@@ -47,7 +47,7 @@ def diagnose(name: str) -> Diagnosis:
     asked = [
         p.name for p in PROFILES.values() if killer.level in p.levels and p.features <= declaration.features
     ]
-    counted = frozenset(e.id for p in asked for e in profile_requirements(p, killer.level))
+    counted = requirement_ids(asked, killer.level)
     known = [k for k in killers() if k.level == killer.level]
     found = looks_like(observed, known, declaration, counted)
     return Diagnosis(name, killer.fault, tuple(k.id for k in found), found[0].fault if found else "")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 import reference_impl.layer as layer_reference
 from conformance.adapter import Declaration
-from conformance.rejections import KINDS, Rejected
+from conformance.adapters.numpy_layer import rejecting
 from conformance.values import DecoderConfig, Observation
 from reference_impl import decoder as reference
 from reference_impl import layer_errors
@@ -37,21 +36,19 @@ class NumpyDecoderAdapter:
         """A model of new parameter nodes, each with a copy of the given weights."""
         return reference.DecoderModel.build(reference_config(config), parameters)
 
-    def open(
-        self, model: reference.DecoderModel, batch_size: int, capacity: int
-    ) -> reference.DecoderSession:
+    def open(self, model: reference.DecoderModel, batch_size: int, capacity: int) -> reference.DecoderSession:
         """A session with empty caches; it locks the parameters until it is closed."""
-        with rejecting():
+        with rejecting(_carried):
             return reference.DecoderSession.open(model, batch_size, capacity)
 
     def prefill(self, session: reference.DecoderSession, tokens: Any) -> Any:
         """Tokens [B,T] to logits [B,T,V]."""
-        with rejecting():
+        with rejecting(_carried):
             return session.prefill(tokens)
 
     def decode(self, session: reference.DecoderSession, tokens: Any) -> Any:
         """Tokens [B] to logits [B,1,V]."""
-        with rejecting():
+        with rejecting(_carried):
             return session.decode(tokens)
 
     def observe(self, session: reference.DecoderSession, layer: int) -> Observation:
@@ -65,7 +62,7 @@ class NumpyDecoderAdapter:
 
     def reset(self, session: reference.DecoderSession) -> None:
         """Length, phase and work to zero."""
-        with rejecting():
+        with rejecting(_carried):
             session.reset()
 
     def close(self, session: reference.DecoderSession) -> None:
@@ -78,7 +75,7 @@ class NumpyDecoderAdapter:
 
     def update_parameters(self, model: reference.DecoderModel, values: Mapping[str, Any]) -> None:
         """New numbers in place; refused while a session is open."""
-        with rejecting():
+        with rejecting(_carried):
             model.update(values)
 
     def rewire(
@@ -95,7 +92,7 @@ class NumpyDecoderAdapter:
         self, session: reference.DecoderSession, model: reference.DecoderModel
     ) -> reference.DecoderSession:
         """A session of these caches on this model, if the model is what it was when they were built."""
-        with rejecting():
+        with rejecting(_carried):
             return reference.DecoderSession(model, session.cache)
 
 
@@ -115,26 +112,10 @@ def reference_config(config: DecoderConfig) -> reference.DecoderConfig:
     )  # fmt: skip
 
 
-@contextmanager
-def rejecting() -> Iterator[None]:
-    """Turn a typed refusal of the reference into a `Rejected` that carries the same.
-
-    A refusal of a kind that the contract does not know passes as it is: to the kit it is an error.
-    """
-    try:
-        yield
-    except layer_errors.CacheError as refusal:
-        if refusal.kind not in KINDS:
-            raise
-        raise Rejected(refusal.kind, str(refusal), **_carried(refusal)) from refusal
-
-
 def _carried(refusal: layer_errors.CacheError) -> dict[str, Any]:
     if isinstance(refusal, layer_errors.StepError):
         return {**_carried(refusal.cause), "stage": refusal.stage}
-    found = {
-        WORDS[part.name]: getattr(refusal, part.name) for part in fields(refusal) if part.name in WORDS
-    }
+    found = {WORDS[part.name]: getattr(refusal, part.name) for part in fields(refusal) if part.name in WORDS}
     if refusal.kind in ("stale_parameters", "input_batch_mismatch"):
         expected, actual = refusal.carried()[-2:]
         found |= {"expected": expected, "found": actual}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, Literal
@@ -196,17 +196,19 @@ def step_of(result: reference.StepResult) -> Step:
 
 
 @contextmanager
-def rejecting() -> Iterator[None]:
+def rejecting(carried: Callable[[layer_errors.CacheError], dict[str, Any]] | None = None) -> Iterator[None]:
     """Turn a typed refusal of the reference into a `Rejected` that carries the same.
 
-    A refusal of a kind that the contract does not know passes as it is: to the kit it is an error.
+    carried: what a refusal tells in the words of a `Rejected`; None for those of layers, attention, stores
+    and paged caches. A refusal of a kind that the contract does not know passes as it is: to the kit it is
+    an error.
     """
     try:
         yield
     except layer_errors.CacheError as refusal:
         if refusal.kind not in KINDS:
             raise
-        raise Rejected(refusal.kind, str(refusal), **_carried(refusal)) from refusal
+        raise Rejected(refusal.kind, str(refusal), **(carried or _carried)(refusal)) from refusal
 
 
 def _carried(refusal: layer_errors.CacheError) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from conformance.contract.registry import (
     all_requirements,
     profile_requirements,
     requirement,
+    requirement_ids,
 )
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "all_requirements",
     "profile_requirements",
     "requirement",
+    "requirement_ids",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -116,3 +117,8 @@ def profile_requirements(profile: str, level: str) -> tuple[Requirement, ...]:
             f"it is for {', '.join(PROFILES[profile].levels)}"
         )
     return tuple(e for e in all_requirements() if profile in e.profiles and level in e.levels)
+
+
+def requirement_ids(profiles: Iterable[str], level: str) -> frozenset[str]:
+    """The ids that these profiles ask of `level`. Raises UsageError as `profile_requirements` does."""
+    return frozenset(entry.id for name in profiles for entry in profile_requirements(name, level))

@@ -9,8 +9,8 @@ from typing import Any
 
 from conformance.adapter import Declaration
 from conformance.adapters.naming import is_embedded, resolve
-from conformance.check import declared, requirements
-from conformance.contract import CONTRACT_VERSION
+from conformance.check import declared
+from conformance.contract import CONTRACT_VERSION, requirement_ids
 from conformance.judge import Check, judge
 from conformance.observed import Observed
 from conformance.player import play
@@ -84,7 +84,8 @@ class Run:
         """What the findings over all traces look like; () where there is none."""
         from conformance.diagnosis import explain  # noqa: PLC0415 - loads every killer
 
-        observed, counted = self._all_observed(), requirements(self.profiles, self.declaration)
+        observed = self._all_observed()
+        counted = requirement_ids(self.profiles, self.declaration.levels[0])
         if not any(seen.failed(counted) for seen in observed):
             return ()
         return explain(observed, self.declaration, counted)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conformance.adapter import Declaration
-from conformance.contract import PROFILES, profile_requirements
+from conformance.contract import PROFILES, requirement_ids
 from conformance.judge import Check, judge
 from conformance.player import play
 from conformance.player.records import Errored
@@ -79,7 +79,7 @@ def _counted(declaration: Declaration, profiles: Sequence[str] | None) -> frozen
     wanted = tuple(profiles or default_profiles(declaration, embedded=True))
     if not profiles and level in PROFILES["strict"].levels and declaration.features >= strict_features(level):
         wanted = ("strict", *wanted)
-    return frozenset(e.id for name in wanted for e in profile_requirements(name, level))
+    return requirement_ids(wanted, level)
 
 
 @dataclass
