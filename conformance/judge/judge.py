@@ -46,9 +46,14 @@ _JUDGES: dict[type[Any], Callable[[Sight, Any], Iterator[Check]]] = {
 
 
 def judge(
-    playthrough: Playthrough, declaration: Declaration, *, findings_only: bool = False
+    playthrough: Playthrough,
+    declaration: Declaration,
+    *,
+    findings_only: bool = False,
+    first: int = 0,
 ) -> list[Check]:
-    """Every check of every step that was played, in order; with `findings_only` those that did not pass.
+    """Every check of every step from `first` that was played, in order; with `findings_only` those that did
+    not pass.
 
     A step that broke, or was refused although it is lawful, is filed under every requirement that the
     step was to show; the steps behind it are not judged, so their requirements stay as they are.
@@ -57,7 +62,7 @@ def judge(
         return _broken(playthrough)
     declaration = in_dtype(declaration, playthrough.trace.dtype)
     checks: list[Check] = []
-    for record in playthrough.records:
+    for record in playthrough.records[first:]:
         sight = Sight(playthrough, record, declaration, findings_only)
         astray = [_told(check, _kind_astray(sight, check.requirement)) for check in _astray(sight)]
         checks += astray or (c for c in _step(sight) if c is not PASSED)

@@ -6,7 +6,6 @@ import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
 from functools import cache
 
 from conformance.adapter import Declaration
@@ -18,19 +17,17 @@ from conformance.judge.judge import frame_checks
 from conformance.judge.kinds import FRAME, kind_of
 from conformance.judge.rules import Sight
 from conformance.kill_matrix.cells import Look, Matrix, Row, cells
+from conformance.kill_matrix.clean import AgainstClean
+from conformance.kill_matrix.kept import TWIN, alike_key, kept_traces
 from conformance.killers import killers
 from conformance.killers.controls import controls
 from conformance.killers.controls.model import Control
 from conformance.killers.model import Killer
 from conformance.player import Playthrough, play
-from conformance.suite import traces
 from conformance.trace.expect import Refused
 from conformance.trace.model import Trace, named_by
 from conformance.values import STEP_ARRAYS
 from conformance.verdict import default_profiles, verdict
-
-TWIN = "AGREE-TWIN"
-"""Twins find what has learnt the golden files, and nothing that the golden files do not find."""
 
 EVIDENCE = tuple(name for name in STEP_ARRAYS if name != "output")
 """Fields that nobody sees where no evidence is declared."""
@@ -83,43 +80,40 @@ def _played_at(number: int) -> tuple[Row, frozenset[Look]]:
 
 def played(subject: Subject) -> tuple[Row, frozenset[Look]]:
     """The row of one killer or control, and the looks that its traces take where a control is the first."""
+    return _controlled(subject) if isinstance(subject, Control) else (killed(subject), frozenset())
+
+
+def killed(subject: Killer, *, everything: bool = False) -> Row:
+    """The row of one killer. everything: play and judge also what its clean class has shown already."""
+    adapter = subject.make()
+    beside = AgainstClean(adapter, adapter.declaration)
+    findings = beside.played if everything else beside.findings
+    planned = kept_traces(adapter.declaration, twins=subject.violates == TWIN)
+    found = cells(check for trace in planned for check in findings(trace))
+    return Row(
+        subject.id, subject.level, False, subject.violates, subject.fault, says=subject.says, cells=found
+    )
+
+
+def _controlled(subject: Control) -> tuple[Row, frozenset[Look]]:
     adapter = subject.make()
     declaration: Declaration = adapter.declaration
-    control = isinstance(subject, Control)
-    key = _key(declaration)
-    new = control and key not in _looked
+    key = alike_key(declaration)
     checks: list[Check] = []
     looks: set[Look] = set()
-    for trace in _traces(declaration):
-        if TWIN in trace.requirements() and getattr(subject, "violates", TWIN) != TWIN:
-            continue
+    for trace in kept_traces(declaration):
         playthrough = play(trace, adapter)
-        checks += judge(playthrough, declaration, findings_only=not control)
-        if new:
+        checks += judge(playthrough, declaration)
+        if key not in _looked:
             looks |= set(_looks(trace, playthrough, declaration))
-    row = Row(subject.id, subject.level, control, says=subject.says)
-    if isinstance(subject, Control):
-        _looked.add(key)
-        return replace(row, reasons=_flagged(subject, declaration, checks)), frozenset(looks)
-    return replace(row, violates=subject.violates, fault=subject.fault, cells=cells(checks)), frozenset()
+    _looked.add(key)
+    reasons = _flagged(subject, declaration, checks)
+    row = Row(subject.id, subject.level, True, says=subject.says, reasons=reasons)
+    return row, frozenset(looks)
 
 
-_kept: dict[str, tuple[Trace, ...]] = {}
 _looked: set[str] = set()
-
-
-def _key(declaration: Declaration) -> str:
-    """What traces are made from: everything that is declared but names, versions and exceptions."""
-    plain = replace(declaration, name="", version="", rejections={}, features=frozenset())
-    return repr(plain) + repr(sorted(declaration.features))
-
-
-def _traces(declaration: Declaration) -> tuple[Trace, ...]:
-    """The traces of a declaration, made once for all that declare the same: they are values."""
-    key = _key(declaration)
-    if key not in _kept:
-        _kept[key] = tuple(traces(declaration))
-    return _kept[key]
+"""Declarations of which a control has been looked at."""
 
 
 def _flagged(subject: Control, declaration: Declaration, checks: list[Check]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from conformance.search.offences import (
     Update,
     WrongForm,
 )
+from conformance.search.pools import Move, MoveKind, PoolLife
 from conformance.search.rows import (
     Append,
     EyesShut,
@@ -28,7 +29,7 @@ from conformance.search.rows import (
 Command = (
     Append | Fill | Reset | Poison | OverwriteInput | OverwriteSnapshot | Another | Truncate | Fork | Reorder
     | Update | WrongForm | NotFinite | OtherLayer | OtherGeometry | EmptyChunk | Replay | Scene | Probe
-    | EyesShut | Foresee
+    | EyesShut | Foresee | PoolLife
 )  # fmt: skip
 
 __all__ = [
@@ -40,12 +41,15 @@ __all__ = [
     "Fill",
     "Foresee",
     "Fork",
+    "Move",
+    "MoveKind",
     "NotFinite",
     "OtherGeometry",
     "OtherLayer",
     "OverwriteInput",
     "OverwriteSnapshot",
     "Poison",
+    "PoolLife",
     "Probe",
     "Reorder",
     "Replay",

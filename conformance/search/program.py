@@ -52,7 +52,7 @@ def settings_of(declaration: Declaration) -> st.SearchStrategy[Setting]:
     )
 
 
-def _command() -> st.SearchStrategy[Command]:
+def _command(declaration: Declaration) -> st.SearchStrategy[Command]:
     cache = st.integers(0, 3)
     shift, values = st.integers(0, 9), st.sampled_from([float("nan"), 1e300, float("inf")])
     append = st.builds(
@@ -69,6 +69,7 @@ def _command() -> st.SearchStrategy[Command]:
     snapshot = st.builds(commands.OverwriteSnapshot, cache)
     edit = st.one_of(truncate, fork, reorder, snapshot, st.builds(commands.Reset, cache))
     return st.one_of(
+        *([_pool()] if "paged" in declaration.features else []),
         append,
         append,
         append,
@@ -97,6 +98,27 @@ def _command() -> st.SearchStrategy[Command]:
     )
 
 
+def _pool() -> st.SearchStrategy[Command]:
+    """Blocks of a few rows, in pools that are too small, just large enough, or past one byte of numbers."""
+    kinds: list[commands.MoveKind] = [
+        "append",
+        "append",
+        "append",
+        "fork",
+        "truncate",
+        "reset",
+        "beside",
+        "reorder",
+    ]
+    move = st.builds(commands.Move, st.sampled_from(kinds), st.integers(0, 2), st.integers(0, 9))
+    return st.builds(
+        commands.PoolLife,
+        st.sampled_from([2, 3, 1, 4]),
+        st.sampled_from([40, 12, 7, 5, 3, 600]),
+        st.lists(move, min_size=1, max_size=10).map(tuple),
+    )
+
+
 AnyProgram = Program | DecoderProgram
 
 
@@ -104,5 +126,5 @@ def programs(declaration: Declaration) -> st.SearchStrategy[AnyProgram]:
     """Every program for a declaration."""
     if declaration.levels[0] == "decoder":
         return decoder_programs(declaration)
-    steps = st.lists(_command(), min_size=1, max_size=LONGEST).map(tuple)
+    steps = st.lists(_command(declaration), min_size=1, max_size=LONGEST).map(tuple)
     return st.builds(Program, settings_of(declaration), steps)

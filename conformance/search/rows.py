@@ -78,9 +78,7 @@ class Foresee:
             script.steps.append(Operation(op="build", target=cache, layer="a", arguments=wanted))
             inputs = {key: rows.copy() for key, rows in block.items()}
             script.steps.append(
-                Operation(
-                    op="append", target=cache, inputs=inputs, label=f"{label} {name}", expect=expect
-                )
+                Operation(op="append", target=cache, inputs=inputs, label=f"{label} {name}", expect=expect)
             )
             for rows in block.values():
                 rows[..., -1, :] = 0.5 - rows[..., -1, :]
