@@ -117,6 +117,8 @@ def _as_declared(
     """Stored rows and candidates in one dtype; a candidate is rounded to the declared one and no further."""
     if stored.dtype.kind != "f" or declared == "bfloat16":
         return stored, np.asarray(candidate, dtype=stored.dtype)
+    if stored.dtype == declared == candidate.dtype:
+        return stored, candidate
     wide = np.promote_types(stored.dtype, declared)
     return stored.astype(wide), np.asarray(candidate).astype(declared).astype(wide)
 

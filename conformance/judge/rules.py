@@ -42,7 +42,7 @@ PASSED = Check("", "pass", "", -1, "")
 """What stands for every check that passed where only findings are asked for."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Sight:
     """One step of a playthrough with the declaration that it is judged by.
 
@@ -150,8 +150,7 @@ def close(sight: Sight, wanted: Close) -> Iterator[Check]:
 
 def _within(seen: NDArray[Any], wanted: NDArray[Any], bound: float | NDArray[Any]) -> bool:
     """True where every element certainly keeps its bound, without saying by how much."""
-    with np.errstate(all="ignore"):
-        return bool((np.abs(seen - wanted) <= bound).all())
+    return bool(np.logical_and.reduce(np.abs(seen - wanted) <= bound, axis=None))
 
 
 def _first_row(sight: Sight, field: str) -> int:

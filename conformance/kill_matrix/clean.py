@@ -35,7 +35,7 @@ FORMS = frozenset({"one_row"})
 """What the clean class may be given another value of, and be clean."""
 
 LISTS = frozenset({"checks", "prefill_checks", "decode_checks", "binding_checks", "finite_stages", "dropped"})
-"""Which checks are made, in which order: without a refusal, fewer of them or another order changes nothing."""
+"""Which checks are made, in which order: where none refuses, fewer or in another order they do the same."""
 
 REFUSED = "a refusal"
 """Noted beside the methods where something was raised."""
@@ -111,7 +111,7 @@ def _clean_plays(clean: type, adapter: type, declaration: Declaration) -> _Clean
 
 
 def _changed(adapter: type, clean: type) -> frozenset[str] | None:
-    """In what a class can show itself another than the clean one: methods called, refusals. None: anywhere."""
+    """Where a class may be another than the clean one: methods called, refusals. None: anywhere."""
     changed: set[str] = set()
     for kind in adapter.__mro__[: adapter.__mro__.index(clean)]:
         for name, own in vars(kind).items():
@@ -190,12 +190,13 @@ def _outcome(outcome: Outcome) -> Seen:
 
 
 def _view(view: CacheView, places: dict[Any, int]) -> Seen:
-    storage = view.storage and tuple(
+    storage: Seen = tuple(
         (places.setdefault(b.address, len(places)), b.digest, b.elements, b.nbytes, _array(b.data))
-        for b in view.storage
+        for b in view.storage or ()
     )
-    return view.length, view.capacity, _array(view.keys), _array(view.values), storage, dict(view.extra)
+    shown = _array(view.keys), _array(view.values), view.storage is None, storage
+    return view.length, view.capacity, *shown, dict(view.extra)
 
 
 def _array(given: Any) -> Any:
-    return given if given is None else (given.shape, given.dtype.str, given.tobytes())
+    return given if given is None else (given.shape, given.dtype, given.tobytes())

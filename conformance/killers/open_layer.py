@@ -7,7 +7,7 @@ one of the controls. It favours one idea a method over speed.
 from __future__ import annotations
 
 from functools import cache
-from math import isfinite
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -228,7 +228,7 @@ class OpenLayerAdapter:
 
     def scale(self, work: Work) -> float:
         """What scores are multiplied with."""
-        return 1.0 / float(np.sqrt(work.layer.config.head_width))
+        return 1.0 / sqrt(work.layer.config.head_width)
 
     def scores(self, work: Work) -> Array:
         """[B,H,T,n], also where they are not visible."""

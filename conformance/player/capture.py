@@ -39,7 +39,8 @@ def array(given: Any, what: str) -> NDArray[Any]:
 
 def copy(given: Any, what: str) -> NDArray[Any]:
     """A row-major copy of `given`. Raises AdapterError where it is no array of real numbers."""
-    taken = np.array(array(given, what), order="C", copy=True)
+    plain = type(given) is np.ndarray
+    taken = given.copy() if plain else np.array(array(given, what), order="C", copy=True)
     if taken.dtype.kind not in "fiuV" and taken.dtype.name not in ("bfloat16",):
         raise AdapterError(f"{what} has dtype {taken.dtype}; arrays of real numbers are wanted")
     return taken

@@ -12,7 +12,7 @@ from conformance.trace.model import Operation, Trace
 from conformance.values import Work
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Buffer:
     """One physical allocation: where it is and what it holds.
 
@@ -28,7 +28,7 @@ class Buffer:
     self_declared: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class CacheView:
     """A cache as it was observed: logical keys [B,G,n,dk], values [B,G,n,dv] where readable, and storage."""
 
@@ -40,7 +40,7 @@ class CacheView:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Returned:
     """The call came back: copies of the arrays that it handed out, by field name, and declared figures."""
 
@@ -70,7 +70,7 @@ class Errored:
 Outcome = Returned | RefusedCall | Errored
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class StepRecord:
     """One step as it was played. before and after: the watched caches by name."""
 
@@ -87,7 +87,7 @@ class StepRecord:
         return self.operation.label or f"{self.operation.op} {self.operation.target}".strip()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Playthrough:
     """A trace as it was played. `broken` is set where not even the beginning could be built."""
 

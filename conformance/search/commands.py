@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conformance.search.afresh import FullPrefix, LongDecode, OverwriteWeights, Relive, Way
 from conformance.search.lives import Another, Fork, Reorder, Truncate
 from conformance.search.offences import (
     EmptyChunk,
@@ -11,6 +12,7 @@ from conformance.search.offences import (
     Scene,
     Update,
     WrongForm,
+    WrongTwice,
 )
 from conformance.search.pools import Move, MoveKind, PoolLife
 from conformance.search.rows import (
@@ -20,16 +22,18 @@ from conformance.search.rows import (
     Foresee,
     OverwriteInput,
     OverwriteSnapshot,
+    OverwriteStep,
     Poison,
     Probe,
-    Replay,
     Reset,
 )
+from conformance.search.uneven import StoreLife, Turn, TurnKind
 
 Command = (
-    Append | Fill | Reset | Poison | OverwriteInput | OverwriteSnapshot | Another | Truncate | Fork | Reorder
-    | Update | WrongForm | NotFinite | OtherLayer | OtherGeometry | EmptyChunk | Replay | Scene | Probe
-    | EyesShut | Foresee | PoolLife
+    Append | Fill | Reset | Poison | OverwriteInput | OverwriteSnapshot | OverwriteStep | OverwriteWeights
+    | Another | Truncate | Fork | Reorder | Update | WrongForm | WrongTwice | NotFinite | OtherLayer
+    | OtherGeometry | EmptyChunk | Relive | Scene | Probe | EyesShut | Foresee | FullPrefix | LongDecode
+    | PoolLife | StoreLife
 )  # fmt: skip
 
 __all__ = [
@@ -41,6 +45,8 @@ __all__ = [
     "Fill",
     "Foresee",
     "Fork",
+    "FullPrefix",
+    "LongDecode",
     "Move",
     "MoveKind",
     "NotFinite",
@@ -48,14 +54,21 @@ __all__ = [
     "OtherLayer",
     "OverwriteInput",
     "OverwriteSnapshot",
+    "OverwriteStep",
+    "OverwriteWeights",
     "Poison",
     "PoolLife",
     "Probe",
+    "Relive",
     "Reorder",
-    "Replay",
     "Reset",
     "Scene",
+    "StoreLife",
     "Truncate",
+    "Turn",
+    "TurnKind",
     "Update",
+    "Way",
     "WrongForm",
+    "WrongTwice",
 ]

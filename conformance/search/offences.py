@@ -8,7 +8,7 @@ import numpy as np
 
 from conformance.adapter import Declaration
 from conformance.scenarios import construction, non_finite
-from conformance.scenarios.material import layer_config, layer_parameters
+from conformance.scenarios.material import fitting, layer_config, layer_parameters
 from conformance.scenarios.storage import unchanged
 from conformance.search.script import Script
 from conformance.trace.expect import Custom, Refused
@@ -32,7 +32,7 @@ class Update:
             return
         name = PARAMETERS[self.parameter]
         value = getattr(script.parameters, name)
-        value = value if self.equal else np.roll(value, 1, axis=0) * 0.5
+        value = value if self.equal else fitting(np.roll(value, 1, axis=0) / 3.0, script.declaration)
         script.parameters = replace(script.parameters, **{name: value})
         script.revisions[self.parameter] += 1
         script.steps.append(
@@ -62,6 +62,67 @@ class WrongForm:
         )
         given, requirement, kinds = forms[self.form]
         script.refuse(script.name(self.cache), {"rows": given}, Refused(requirement, kinds))
+
+
+@dataclass(frozen=True)
+class WrongTwice:
+    """A call that may break several rules at once, on a cache that may be stale or full as well.
+
+    foreign: the call names a layer with another parameter (1), other RoPE settings (2), twice the heads (3),
+    or heads of half the width (4); with 0 the cache's own.
+    """
+
+    cache: int
+    rank: bool
+    lanes: bool
+    width: bool
+    foreign: int
+
+    def write(self, script: Script) -> None:
+        """The first rule in the order of the checks is the one that is reported."""
+        if script.level != "layer" or "rewire" not in script.declaration.features:
+            return
+        name, own = script.name(self.cache), script.setting
+        layer, config, foreign = self._layer(script)
+        shape = (own.lanes + self.lanes, 1, config.model_width + self.width)
+        rows = np.full((shape[0], shape[2]) if self.rank else shape, 0.5)
+        state = script.refusal(name, 1)
+        stale = script.stale(name) is not None
+        kinds = [
+            "input_rank" if self.rank else "",
+            "input_batch_mismatch" if self.lanes else "",
+            "input_width_mismatch" if self.width else "",
+            foreign if foreign != "cache_rope_mismatch" else "",
+            "cache_layer_revision_mismatch" if stale else "",
+            foreign,
+            state.kinds[0] if state is not None else "",
+        ]
+        first = next((kind for kind in kinds if kind), None)
+        if first is not None:
+            script.refuse(name, {"rows": rows}, Refused("REJECT-ORDER", (first,)), layer=layer)
+
+    def _layer(self, script: Script) -> tuple[str, LayerConfig, str]:
+        """Name and configuration of the layer that the call names, and why that is refused."""
+        own, other = script.setting, f"l{len(script.steps)}"
+        if self.foreign == 3 or (self.foreign == 4 and own.head_width % 4 == 0):
+            width = own.head_width if self.foreign == 3 else own.head_width // 2
+            config = layer_config(own.heads * 2, own.kv_heads * 2, width)
+            script.layers[other] = Source(config, layer_parameters(config))
+            kind = "cache_model_width_mismatch" if self.foreign == 3 else "cache_head_count_mismatch"
+            return other, config, kind
+        if self.foreign not in (1, 2):
+            return "a", script.config, ""
+        rope = replace(script.config.rope, base=script.config.rope.base * 2)
+        turned = replace(script.config, rope=rope) if self.foreign == 2 else None
+        script.steps.append(
+            Operation(
+                op="rewire", layer="a", watch=(), label=f"step {len(script.steps)}",
+                arguments={
+                    "name": other, "config": turned, "fresh": ("key",) if self.foreign == 1 else (),
+                },
+            )
+        )  # fmt: skip
+        return other, script.config, "cache_layer_mismatch" if self.foreign == 1 else "cache_rope_mismatch"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
@@ -52,64 +53,96 @@ def settings_of(declaration: Declaration) -> st.SearchStrategy[Setting]:
     )
 
 
+_CACHE, _SHIFT = st.integers(0, 3), st.integers(0, 9)
+
+
 def _command(declaration: Declaration) -> st.SearchStrategy[Command]:
-    cache = st.integers(0, 3)
-    shift, values = st.integers(0, 9), st.sampled_from([float("nan"), 1e300, float("inf")])
+    """What a program is made of, at the level of a declaration."""
     append = st.builds(
         commands.Append,
-        cache,
+        _CACHE,
         st.sampled_from([1, 1, 2, 3]),
-        shift,
-        st.sampled_from([1.0, 8.0, 256.0, 0.125, 0.0]),
+        _SHIFT,
+        st.sampled_from([1.0, 8.0, 256.0, 0.125, 0.0, 2.0**-1060]),
         st.sampled_from([False, False, True]),
     )
-    truncate = st.builds(commands.Truncate, cache, st.integers(-2, 7))
-    fork = st.builds(commands.Fork, cache)
-    reorder = st.builds(commands.Reorder, cache, st.tuples(*[st.integers(-1, 4)] * 5))
-    snapshot = st.builds(commands.OverwriteSnapshot, cache)
-    edit = st.one_of(truncate, fork, reorder, snapshot, st.builds(commands.Reset, cache))
-    return st.one_of(
-        *([_pool()] if "paged" in declaration.features else []),
-        append,
-        append,
-        append,
-        st.builds(commands.Fill, cache, shift),
-        st.builds(commands.Reset, cache),
-        st.builds(commands.Poison, cache, values),
-        st.builds(commands.OverwriteInput, cache),
-        snapshot,
-        st.builds(commands.Another),
-        truncate,
-        fork,
-        reorder,
-        st.builds(commands.EyesShut, st.lists(append, min_size=1, max_size=2).map(tuple), edit),
-        st.builds(commands.Foresee, st.integers(2, 4), shift, st.sampled_from([1.0, 8.0, 2.0**17])),
-        st.builds(commands.Update, st.integers(0, 3), st.booleans()),
-        st.builds(commands.WrongForm, cache, st.integers(0, 3)),
-        st.builds(
-            commands.NotFinite, cache, st.integers(0, 2), st.sampled_from([float("nan"), float("inf")])
-        ),
-        st.builds(commands.OtherLayer, cache, st.integers(0, 5)),
-        st.builds(commands.OtherGeometry, cache, st.integers(0, 2)),
-        st.builds(commands.Replay, cache, shift),
-        st.builds(commands.EmptyChunk, cache),
-        st.builds(commands.Probe, cache, shift),
-        st.builds(commands.Scene, st.integers(0, 63)),
+    own = {"layer": _of_layers, "attention": _of_attention, "store": _of_stores}[declaration.levels[0]]
+    return st.one_of(append, append, append, *_of_every_level(append), *own(declaration))
+
+
+def _of_every_level(append: st.SearchStrategy[Command]) -> Iterator[st.SearchStrategy[Command]]:
+    truncate = st.builds(commands.Truncate, _CACHE, st.integers(-2, 7))
+    fork = st.builds(commands.Fork, _CACHE)
+    reorder = st.builds(commands.Reorder, _CACHE, st.tuples(*[st.integers(-1, 4)] * 5))
+    snapshot = st.builds(commands.OverwriteSnapshot, _CACHE)
+    reset = st.builds(commands.Reset, _CACHE)
+    edit = st.one_of(truncate, fork, reorder, snapshot, reset)
+    yield from (truncate, fork, reorder, snapshot, reset)
+    yield st.builds(commands.EyesShut, st.lists(append, min_size=1, max_size=2).map(tuple), edit)
+    yield st.builds(commands.Fill, _CACHE, _SHIFT)
+    yield st.builds(commands.OverwriteInput, _CACHE)
+    yield st.builds(commands.Another)
+    poison = st.sampled_from([float("nan"), 1e300, float("inf")])
+    yield st.builds(commands.Poison, _CACHE, poison)
+
+
+def _of_attention(_: Declaration) -> Iterator[st.SearchStrategy[Command]]:
+    """Of the levels that have outputs."""
+    scene = st.builds(commands.Scene, st.integers(0, 255))
+    far = st.builds(
+        commands.LongDecode,
+        st.sampled_from([70, 130, 261]),
+        st.sampled_from([1, 2]),
+        st.just(1),
+        st.sampled_from([100.0, 10000.0]),
     )
+    # Mapped, so that the long decodes stay as rare as they are written here.
+    yield st.one_of(scene, scene, scene, far).map(_itself)
+    yield st.builds(commands.Foresee, st.integers(2, 4), _SHIFT, st.sampled_from([1.0, 8.0, 2.0**17]))
+    yield st.builds(
+        commands.NotFinite, _CACHE, st.integers(0, 2), st.sampled_from([float("nan"), float("inf")])
+    )
+    yield st.builds(commands.EmptyChunk, _CACHE)
+    yield st.builds(commands.Probe, _CACHE, _SHIFT)
+    yield st.builds(commands.OverwriteStep, _CACHE)
+    ways: list[commands.Way] = ["reset", "truncate"]
+    yield st.builds(commands.Relive, st.sampled_from(ways), st.integers(0, 1), _SHIFT)
+
+
+def _of_layers(declaration: Declaration) -> Iterator[st.SearchStrategy[Command]]:
+    yield from _of_attention(declaration)
+    wrong = st.sampled_from([False, False, True])
+    yield st.builds(commands.Update, st.integers(0, 3), st.booleans())
+    yield st.builds(commands.WrongForm, _CACHE, st.integers(0, 3))
+    yield st.builds(commands.WrongTwice, _CACHE, wrong, wrong, wrong, st.integers(0, 4))
+    yield st.builds(commands.OtherLayer, _CACHE, st.integers(0, 5))
+    yield st.builds(commands.OtherGeometry, _CACHE, st.integers(0, 2))
+    yield st.builds(commands.FullPrefix, _CACHE)
+    yield st.builds(commands.OverwriteWeights)
+    if "paged" in declaration.features:
+        yield _pool()
+
+
+def _of_stores(_: Declaration) -> Iterator[st.SearchStrategy[Command]]:
+    kinds: list[commands.TurnKind] = ["append", "append", "append", "append", "reset", "truncate", "reorder"]
+    turn = st.builds(
+        commands.Turn,
+        st.sampled_from(kinds),
+        st.integers(0, 2),
+        st.sampled_from([1, 2, 3, 20, 130]),
+        st.integers(0, 9),
+    )
+    life = st.builds(
+        commands.StoreLife, st.sampled_from([2, 1, 5]), st.lists(turn, min_size=1, max_size=10).map(tuple)
+    )
+    yield from (life, life)
 
 
 def _pool() -> st.SearchStrategy[Command]:
     """Blocks of a few rows, in pools that are too small, just large enough, or past one byte of numbers."""
     kinds: list[commands.MoveKind] = [
-        "append",
-        "append",
-        "append",
-        "fork",
-        "truncate",
-        "reset",
-        "beside",
-        "reorder",
-    ]
+        "append", "append", "append", "fork", "truncate", "reset", "beside", "reorder",
+    ]  # fmt: skip
     move = st.builds(commands.Move, st.sampled_from(kinds), st.integers(0, 2), st.integers(0, 9))
     return st.builds(
         commands.PoolLife,
@@ -117,6 +150,10 @@ def _pool() -> st.SearchStrategy[Command]:
         st.sampled_from([40, 12, 7, 5, 3, 600]),
         st.lists(move, min_size=1, max_size=10).map(tuple),
     )
+
+
+def _itself(command: Command) -> Command:
+    return command
 
 
 AnyProgram = Program | DecoderProgram

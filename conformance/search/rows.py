@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from conformance.scenarios.material import LayerRows, StoreRows, appended, huge
-from conformance.scenarios.storage import EVIDENCE
+from conformance.scenarios.material import StoreRows, appended, huge
 from conformance.search.script import Script
 from conformance.trace.expect import Apart, Close, Custom, Same, Unchanged
 from conformance.trace.model import Operation
@@ -115,33 +114,6 @@ class Reset:
 
 
 @dataclass(frozen=True)
-class Replay:
-    """Two lives of the same rows with a reset between them."""
-
-    cache: int
-    shift: int
-
-    def write(self, script: Script) -> None:
-        """Bit for bit alike."""
-        name = script.name(self.cache)
-        if script.stale(name) is not None:
-            return
-        Reset(self.cache).write(script)
-        labels = []
-        for n in range(2):
-            labels.append(f"step {len(script.steps)}")
-            script.append(name, script.block(1, self.shift + n, 1.0))
-        Reset(self.cache).write(script)
-        for n, label in enumerate(labels):
-            script.append(name, script.block(1, self.shift + n, 1.0))
-            rows = script.rows(script.lives[name].history)
-            shown = isinstance(rows, LayerRows) and "evidence" in script.declaration.features
-            fields = (*rows.fields, *(EVIDENCE if shown else ()))
-            same = tuple(Same("RESET-REPLAY", part, label, bound=1e-12) for part in fields)
-            script.steps[-1] = replace(script.steps[-1], expect=(*script.steps[-1].expect, *same))
-
-
-@dataclass(frozen=True)
 class Poison:
     """Numbers into unused slots."""
 
@@ -170,6 +142,20 @@ class OverwriteInput:
         if script.lives[name].last:
             kept = Unchanged(name, length="ISOLATE-CALLER-ARRAY", rows="ISOLATE-CALLER-ARRAY")
             script.do("overwrite_input", name, kept, step=script.lives[name].last)
+
+
+@dataclass(frozen=True)
+class OverwriteStep:
+    """The caller writes over what the last append handed out."""
+
+    cache: int
+
+    def write(self, script: Script) -> None:
+        """The cache must not follow."""
+        name = script.name(self.cache)
+        if script.lives[name].last and script.level != "store":
+            kept = Unchanged(name, length="ISOLATE-HANDED-OUT", rows="ISOLATE-HANDED-OUT")
+            script.do("overwrite_output", name, kept, step=script.lives[name].last)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from conformance.trace.expect import (
     Custom,
     Declares,
     Expectation,
+    InputsKept,
     Length,
     Refused,
     Same,
@@ -170,7 +171,7 @@ class Script:
         history = {key: np.concatenate([life.history[key], block[key]], axis=axis) for key in block}
         rows = self.rows(history)
         shown = (*self.evidence(rows, start, start + count), *self.storage(), *self.work(start, count))
-        extra = (*shown, *self.others(name))
+        extra = (*shown, InputsKept("ISOLATE-INPUTS"), *self.others(name))
         step = appended(rows, name, start, start + count, label=label, extra=extra)
         self.add(replace(step, watch=tuple(sorted(self.lives))))
         life.history, life.last = history, label
