@@ -2,7 +2,9 @@
 
     python benchmarks/rediscovery.py --budget 60 --seed 20261129 --write docs/rediscovery.md
 
-Every killer is driven as an unknown implementation; nothing is shrunk. Two processes at a time.
+Every killer is driven as an unknown implementation; nothing is shrunk. Two processes at a time. The killers
+made from forge's decoder are left out: that decoder breaks a default profile by itself (docs/systems/forge.md),
+so that finding something there would prove nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import argparse
 import datetime
 import random
 import statistics
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -41,11 +44,15 @@ def main() -> int:
     parser.add_argument("--write", type=Path)
     parser.add_argument("--list", type=Path, help="write the ids found within three seconds, one a line")
     options = parser.parse_args()
-    names = [k.id for k in killers() if k.level in ("layer", "attention", "store", "decoder")]
+    names = [k.id for k in killers() if not k.id.startswith("forge_")]
     if options.sample:
         names = random.Random(options.seed).sample(names, options.sample)
+    found = []
     with ProcessPoolExecutor(2) as pool:
-        found = list(pool.map(drive, [(name, options.budget, options.seed) for name in names]))
+        for result in pool.map(drive, [(name, options.budget, options.seed) for name in names]):
+            found.append(result)
+            if sys.stderr.isatty():
+                print(f"\r{len(found)} of {len(names)} killers, {result[0]:60}", end="", file=sys.stderr)
     times = [seconds for _, seconds, _ in found if seconds is not None]
     missed = [(name, played) for name, seconds, played in found if seconds is None]
     lines = [
@@ -54,7 +61,8 @@ def main() -> int:
         f"Written by `benchmarks/rediscovery.py` on {datetime.date.today()}, seed {options.seed}, "
         f"{options.budget:.0f} s each, two at a time.",
         "",
-        f"- found again: {len(times)} of {len(found)} killers ({100 * len(times) / len(found):.1f} %)",
+        f"- found again: {len(times)} of {len(found)} killers ({100 * len(times) / len(found):.1f} %); those "
+        "made from forge's decoder, which is not conformant by itself, are left out",
         f"- seconds until found: median {statistics.median(times):.2f}, "
         f"nine in ten within {sorted(times)[int(0.9 * len(times))]:.1f}",
         "",

@@ -67,27 +67,36 @@ def _command(declaration: Declaration) -> st.SearchStrategy[Command]:
         st.sampled_from([False, False, True]),
     )
     own = {"layer": _of_layers, "attention": _of_attention, "store": _of_stores}[declaration.levels[0]]
+    # What hypothesis shrinks to comes first: single calls before whole lives.
     return st.one_of(append, append, append, *_of_every_level(append), *own(declaration))
 
 
 def _of_every_level(append: st.SearchStrategy[Command]) -> Iterator[st.SearchStrategy[Command]]:
+    reset = st.builds(commands.Reset, _CACHE)
     truncate = st.builds(commands.Truncate, _CACHE, st.integers(-2, 7))
     fork = st.builds(commands.Fork, _CACHE)
     reorder = st.builds(commands.Reorder, _CACHE, st.tuples(*[st.integers(-1, 4)] * 5))
     snapshot = st.builds(commands.OverwriteSnapshot, _CACHE)
-    reset = st.builds(commands.Reset, _CACHE)
-    edit = st.one_of(truncate, fork, reorder, snapshot, reset)
-    yield from (truncate, fork, reorder, snapshot, reset)
-    yield st.builds(commands.EyesShut, st.lists(append, min_size=1, max_size=2).map(tuple), edit)
     yield st.builds(commands.Fill, _CACHE, _SHIFT)
-    yield st.builds(commands.OverwriteInput, _CACHE)
+    yield from (reset, truncate, fork, reorder)
     yield st.builds(commands.Another)
-    poison = st.sampled_from([float("nan"), 1e300, float("inf")])
-    yield st.builds(commands.Poison, _CACHE, poison)
+    yield st.builds(commands.Poison, _CACHE, st.sampled_from([float("nan"), 1e300, float("inf")]))
+    yield st.builds(commands.OverwriteInput, _CACHE)
+    yield snapshot
+    edit = st.one_of(truncate, fork, reorder, snapshot, reset)
+    yield st.builds(commands.EyesShut, st.lists(append, min_size=1, max_size=2).map(tuple), edit)
 
 
 def _of_attention(_: Declaration) -> Iterator[st.SearchStrategy[Command]]:
     """Of the levels that have outputs."""
+    bad = st.sampled_from([float("nan"), float("inf")])
+    yield st.builds(commands.NotFinite, _CACHE, st.integers(0, 2), bad)
+    yield st.builds(commands.EmptyChunk, _CACHE)
+    yield st.builds(commands.OverwriteStep, _CACHE)
+    yield st.builds(commands.Probe, _CACHE, _SHIFT)
+    yield st.builds(commands.Foresee, st.integers(2, 4), _SHIFT, st.sampled_from([1.0, 8.0, 2.0**17]))
+    ways: list[commands.Way] = ["reset", "truncate"]
+    yield st.builds(commands.Relive, st.sampled_from(ways), st.integers(0, 1), _SHIFT)
     scene = st.builds(commands.Scene, st.integers(0, 255))
     far = st.builds(
         commands.LongDecode,
@@ -98,27 +107,18 @@ def _of_attention(_: Declaration) -> Iterator[st.SearchStrategy[Command]]:
     )
     # Mapped, so that the long decodes stay as rare as they are written here.
     yield st.one_of(scene, scene, scene, far).map(_itself)
-    yield st.builds(commands.Foresee, st.integers(2, 4), _SHIFT, st.sampled_from([1.0, 8.0, 2.0**17]))
-    yield st.builds(
-        commands.NotFinite, _CACHE, st.integers(0, 2), st.sampled_from([float("nan"), float("inf")])
-    )
-    yield st.builds(commands.EmptyChunk, _CACHE)
-    yield st.builds(commands.Probe, _CACHE, _SHIFT)
-    yield st.builds(commands.OverwriteStep, _CACHE)
-    ways: list[commands.Way] = ["reset", "truncate"]
-    yield st.builds(commands.Relive, st.sampled_from(ways), st.integers(0, 1), _SHIFT)
 
 
 def _of_layers(declaration: Declaration) -> Iterator[st.SearchStrategy[Command]]:
-    yield from _of_attention(declaration)
     wrong = st.sampled_from([False, False, True])
     yield st.builds(commands.Update, st.integers(0, 3), st.booleans())
     yield st.builds(commands.WrongForm, _CACHE, st.integers(0, 3))
-    yield st.builds(commands.WrongTwice, _CACHE, wrong, wrong, wrong, st.integers(0, 4))
     yield st.builds(commands.OtherLayer, _CACHE, st.integers(0, 5))
     yield st.builds(commands.OtherGeometry, _CACHE, st.integers(0, 2))
+    yield st.builds(commands.WrongTwice, _CACHE, wrong, wrong, wrong, st.integers(0, 4))
     yield st.builds(commands.FullPrefix, _CACHE)
     yield st.builds(commands.OverwriteWeights)
+    yield from _of_attention(declaration)
     if "paged" in declaration.features:
         yield _pool()
 
