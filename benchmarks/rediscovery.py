@@ -3,8 +3,8 @@
     python benchmarks/rediscovery.py --budget 60 --seed 20261129 --write docs/rediscovery.md
 
 Every killer is driven as an unknown implementation; nothing is shrunk. Two processes at a time. The killers
-made from forge's decoder are left out: that decoder breaks a default profile by itself (docs/systems/forge.md),
-so that finding something there would prove nothing.
+made from forge's decoder are left out: it breaks a default profile by itself (docs/systems/forge.md), so that
+finding something there would prove nothing.
 """
 
 from __future__ import annotations

@@ -104,8 +104,7 @@ def _likeness(
     observed: list[Observed], declaration: Declaration, counted: frozenset[str]
 ) -> dict[tuple[str, int], tuple[str, ...]]:
     """What each finding looks like: one explanation for the whole run, as if there were one fault."""
-    # Where the adapter only ever broke, no rule was seen to be violated, and no fault looks like that.
-    if not any(c.status == "fail" for seen in observed for c in seen.findings(counted)):
+    if not any(seen.breaks_a_rule(counted) for seen in observed):
         return {}
     from conformance.diagnosis import explain  # noqa: PLC0415 - loads every killer, on a failing run only
 

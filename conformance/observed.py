@@ -26,3 +26,7 @@ class Observed:
     def failed(self, counted: frozenset[str] | None = None) -> bool:
         """Whether anything failed or broke."""
         return bool(self.findings(counted))
+
+    def breaks_a_rule(self, counted: frozenset[str] | None = None) -> bool:
+        """Whether a rule was seen to be violated; an adapter that only ever broke shows none."""
+        return any(check.status == "fail" for check in self.findings(counted))

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
 import pytest
 
 from conformance.judge import judge
-from conformance.kill_matrix import run
-from conformance.kill_matrix.run import played, subjects
+from conformance.kill_matrix import clean, run
+from conformance.kill_matrix.kept import kept_traces
+from conformance.kill_matrix.run import killed, played, subjects
 from conformance.kill_matrix.timing import median_seconds
 from conformance.killers.controls.model import Control
+from conformance.killers.model import Killer
 from conformance.killers.open_attention import OpenAttentionAdapter
 from conformance.killers.open_layer import OpenLayerAdapter
+from conformance.killers.open_state import OpenCache
 from conformance.killers.rounding import to_bfloat16
-from conformance.player import capture, play
+from conformance.player import Playthrough, capture, play
 from conformance.scenarios import scenarios
+from conformance.trace.model import Trace
 
 BY_ID = {subject.id: subject for subject in subjects()}
 
@@ -101,3 +106,33 @@ def test_bfloat16_is_rounded_to_even() -> None:
     given = np.array([1.0 + 2.0**-8, 1.0 + 3.0 * 2.0**-8, -0.0, 3.0])
     assert to_bfloat16(given).tolist() == [1.0, 1.0 + 2.0**-6, -0.0, 3.0]
     assert np.signbit(to_bfloat16(given)[2])
+
+
+KILLERS = [subject for subject in subjects() if not isinstance(subject, Control)]
+DRAWN = random.Random(20261129).sample(KILLERS, 16)
+
+
+@pytest.mark.parametrize("killer", DRAWN, ids=[killer.id for killer in DRAWN])
+def test_what_the_clean_class_has_shown_already_changes_no_cell(killer: Killer) -> None:
+    assert killed(killer) == killed(killer, everything=True)
+
+
+def test_a_killer_is_played_only_where_a_method_of_its_own_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    class ForgetsNothing(OpenLayerAdapter):
+        def reset(self, cache: OpenCache) -> None:
+            """Keep everything."""
+
+    adapter = ForgetsNothing()
+    plan = {trace.id: trace for trace in kept_traces(adapter.declaration)}
+    beside = clean.AgainstClean(adapter, adapter.declaration)
+    own_plays = []
+
+    def played_by(trace: Trace, player: Any) -> Playthrough:
+        own_plays.append((trace.id, player is adapter))
+        return play(trace, player)
+
+    monkeypatch.setattr(clean, "play", played_by)
+    assert beside.findings(plan["append-five"]) == []
+    assert ("append-five", True) not in own_plays
+    assert "RESET-LENGTH" in {check.requirement for check in beside.findings(plan["reset-empty"])}
+    assert ("reset-empty", True) in own_plays

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from conformance.adapters.numpy_layer import numpy, numpy_attention, numpy_chunks
+from conformance.adapters.numpy_paged import numpy_paged
 from conformance.adapters.numpy_store import forge_store, numpy_store
 from conformance.cli import main
 from conformance.errors import UsageError
@@ -29,7 +30,8 @@ DRAWN = random.Random(SEED).sample([name for name in FOUND_BEFORE if name in KIL
 
 
 @pytest.mark.parametrize(
-    "factory", [numpy, numpy_chunks, numpy_attention, numpy_store, forge_store, OpenLayerAdapter]
+    "factory",
+    [numpy, numpy_chunks, numpy_attention, numpy_store, numpy_paged, forge_store, OpenLayerAdapter],
 )
 def test_a_right_implementation_is_left_alone(factory: Any) -> None:
     outcome = search(factory(), budget=1.5, seed=SEED)
@@ -40,6 +42,24 @@ def test_a_right_implementation_is_left_alone(factory: Any) -> None:
 @pytest.mark.parametrize("name", DRAWN)
 def test_killers_drawn_by_seed_are_found_again(name: str) -> None:
     outcome = search(KILLERS[name].make(), budget=10.0, seed=SEED, shrink=False)
+    assert outcome.found is not None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "full_prefix_appends",
+        "order_width_before_batch",
+        "reset_moves_output",
+        "step_hands_out_stored_key",
+        "store_only_layer_0_reset",
+        "table_one_block_ahead",
+        "tile_of_sixty_four_dropped",
+        "weights_of_the_caller",
+    ],
+)
+def test_each_kind_of_life_finds_what_it_was_made_for(name: str) -> None:
+    outcome = search(KILLERS[name].make(), budget=15.0, seed=SEED, shrink=False)
     assert outcome.found is not None
 
 

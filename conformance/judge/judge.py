@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -52,10 +52,11 @@ def judge(
     declaration: Declaration,
     *,
     findings_only: bool = False,
-    first: int = 0,
+    known: Container[int] = (),
 ) -> list[Check]:
-    """Every check of every step from `first` that was played, in order; with `findings_only` those that did
-    not pass.
+    """Every check of every step that was played, in order; with `findings_only` those that did not pass.
+
+    known: steps, by their index, of which it is known that they pass.
 
     A step that broke, or was refused although it is lawful, is filed under every requirement that the
     step was to show; the steps behind it are not judged, so their requirements stay as they are.
@@ -66,7 +67,9 @@ def judge(
     checks: list[Check] = []
     # What an implementation shows may overflow in a difference; that is a finding, not a warning.
     with np.errstate(all="ignore"):
-        for record in playthrough.records[first:]:
+        for record in playthrough.records:
+            if record.index in known:
+                continue
             sight = Sight(playthrough, record, declaration, findings_only)
             astray = [_told(check, _kind_astray(sight, check.requirement)) for check in _astray(sight)]
             checks += astray or (c for c in _step(sight) if c is not PASSED)

@@ -28,7 +28,6 @@ from conformance.trace.expect import (
     Accepted,
     Apart,
     Close,
-    Custom,
     Declares,
     InputsKept,
     Length,
@@ -73,13 +72,12 @@ class Sight:
     @property
     def asked_refusal(self) -> bool:
         """Whether this step had to be refused."""
-        return any(isinstance(e, Refused) for e in self.record.operation.expect)
+        return self.record.operation.must_be_refused
 
     @property
     def may_refuse(self) -> bool:
         """Whether this step may be refused."""
-        expects = self.record.operation.expect
-        return any(isinstance(e, Custom) and e.rule.startswith("refused_or") for e in expects)
+        return self.record.operation.may_be_refused
 
     def view(self, cache: str | None = None) -> CacheView | None:
         """The cache as it stood after the step."""

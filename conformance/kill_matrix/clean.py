@@ -11,19 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from itertools import takewhile
 from types import FunctionType
 from typing import Any
 
 from conformance.adapter import Declaration
 from conformance.judge import Check, judge
 from conformance.kill_matrix.kept import alike_key
+from conformance.kill_matrix.remembered import Remembered
 from conformance.killers.open_attention import OpenAttentionAdapter
 from conformance.killers.open_decoder import OpenDecoderAdapter
 from conformance.killers.open_layer import OpenLayerAdapter
 from conformance.killers.open_store import OpenStoreAdapter
 from conformance.player import Playthrough, play
 from conformance.player.records import CacheView, Outcome, Returned
+from conformance.trace.expect import Custom, Same
 from conformance.trace.model import Trace
 
 CLEAN: tuple[type, ...] = (OpenLayerAdapter, OpenAttentionAdapter, OpenStoreAdapter, OpenDecoderAdapter)
@@ -58,6 +59,9 @@ class _CleanPlays:
     def __init__(self, clean: type, form: Mapping[str, Any], declaration: Declaration) -> None:
         self._called: set[str] = set()
         self._adapter = _noting(clean, form, self._called)()
+        self.remembered = Remembered() if issubclass(clean, OpenLayerAdapter) else None
+        if self.remembered is not None:
+            self.remembered.learn(self._adapter)
         self._declaration = declaration
         self._plays: dict[str, CleanPlay] = {}
 
@@ -73,6 +77,11 @@ class _CleanPlays:
         return self._plays[trace.id]
 
 
+def findings(trace: Trace, adapter: Any, declaration: Declaration) -> list[Check]:
+    """What does not pass when an adapter plays the whole trace and every step is judged."""
+    return judge(play(trace, adapter), declaration, findings_only=True)
+
+
 class AgainstClean:
     """A killer beside the clean class that it is made from, if there is one."""
 
@@ -81,22 +90,20 @@ class AgainstClean:
         clean = next((kind for kind in type(adapter).__mro__ if kind in CLEAN), None)
         self._changed = None if clean is None else _changed(type(adapter), clean)
         self._plays = None if clean is None else _clean_plays(clean, type(adapter), declaration)
-
-    def played(self, trace: Trace) -> list[Check]:
-        """What does not pass when the killer plays the whole trace and every step is judged."""
-        return judge(play(trace, self.adapter), self.declaration, findings_only=True)
+        if self._plays is not None and self._plays.remembered is not None and clean is not None:
+            self._plays.remembered.attach(adapter, _own_names(adapter, clean))
 
     def findings(self, trace: Trace) -> list[Check]:
-        """The same, without what the clean class has shown already."""
+        """What does not pass when the killer plays the trace."""
         if self._plays is None:
-            return self.played(trace)
+            return findings(trace, self.adapter, self.declaration)
         clean = self._plays.of(trace)
         passed = len(clean.seen) == len(trace.steps)
         if passed and self._changed is not None and self._changed.isdisjoint(clean.called):
             return []
         playthrough = play(trace, self.adapter)
-        first = _alike(playthrough, clean)
-        return judge(playthrough, self.declaration, findings_only=True, first=first)
+        known = frozenset(_known(playthrough, clean))
+        return judge(playthrough, self.declaration, findings_only=True, known=known)
 
 
 _kept: dict[tuple[type, str, str], _CleanPlays] = {}
@@ -126,6 +133,13 @@ def _changed(adapter: type, clean: type) -> frozenset[str] | None:
     return frozenset(changed)
 
 
+def _own_names(adapter: Any, clean: type) -> frozenset[str]:
+    """Everything that an adapter has of its own."""
+    kinds = type(adapter).__mro__
+    names: set[str] = set(vars(adapter))
+    return frozenset(names.union(*(vars(kind) for kind in kinds[: kinds.index(clean)])))
+
+
 def _is_note(name: str, own: Any, clean: type) -> bool:
     """Whether this is a value that the clean class does not know, so that none of its methods reads it."""
     return isinstance(own, str | int | tuple) and not name.startswith("__") and not hasattr(clean, name)
@@ -135,10 +149,15 @@ def _fewer(name: str, own: tuple[Any, ...], clean: type) -> bool:
     return set(own) <= set(getattr(clean, name))
 
 
-def _alike(playthrough: Playthrough, clean: CleanPlay) -> int:
-    """How many steps from the first one show bit for bit what the clean class showed."""
-    pairs = zip(_seen(playthrough), clean.seen, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+def _known(playthrough: Playthrough, clean: CleanPlay) -> Iterator[int]:
+    """The steps that show bit for bit what the clean class showed, and are judged by nothing else."""
+    apart = False
+    pairs = zip(playthrough.records, _seen(playthrough), clean.seen, strict=False)
+    for record, mine, other in pairs:
+        if mine != other:
+            apart = True
+        elif not apart or not any(isinstance(e, Same | Custom) for e in record.operation.expect):
+            yield record.index
 
 
 def _noting(clean: type, form: Mapping[str, Any], called: set[str]) -> type:

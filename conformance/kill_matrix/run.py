@@ -17,7 +17,7 @@ from conformance.judge.judge import frame_checks
 from conformance.judge.kinds import FRAME, kind_of
 from conformance.judge.rules import Sight
 from conformance.kill_matrix.cells import Look, Matrix, Row, cells
-from conformance.kill_matrix.clean import AgainstClean
+from conformance.kill_matrix.clean import AgainstClean, findings
 from conformance.kill_matrix.kept import TWIN, alike_key, kept_traces
 from conformance.killers import killers
 from conformance.killers.controls import controls
@@ -86,10 +86,13 @@ def played(subject: Subject) -> tuple[Row, frozenset[Look]]:
 def killed(subject: Killer, *, everything: bool = False) -> Row:
     """The row of one killer. everything: play and judge also what its clean class has shown already."""
     adapter = subject.make()
-    beside = AgainstClean(adapter, adapter.declaration)
-    findings = beside.played if everything else beside.findings
-    planned = kept_traces(adapter.declaration, twins=subject.violates == TWIN)
-    found = cells(check for trace in planned for check in findings(trace))
+    declaration: Declaration = adapter.declaration
+    planned = kept_traces(declaration, twins=subject.violates == TWIN)
+    if everything:
+        found = cells(check for trace in planned for check in findings(trace, adapter, declaration))
+    else:
+        beside = AgainstClean(adapter, declaration)
+        found = cells(check for trace in planned for check in beside.findings(trace))
     return Row(
         subject.id, subject.level, False, subject.violates, subject.fault, says=subject.says, cells=found
     )

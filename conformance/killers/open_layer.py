@@ -108,13 +108,17 @@ class OpenLayerAdapter:
                 check(self, layer, cache, rows)
 
     def compute(self, layer: OpenLayer, cache: OpenCache, rows: Array) -> Work:
-        """Everything but the write, stage by stage, each checked before the next."""
+        """Everything but the write."""
         work = Work(layer, cache, rows, self.held(cache), rows.shape[1])
-        for stage in STAGES:
+        self.fill(work, STAGES)
+        return work
+
+    def fill(self, work: Work, stages: tuple[str, ...]) -> None:
+        """Stage by stage, each checked before the next."""
+        for stage in stages:
             work.stages[stage] = getattr(self, stage)(work)
             if stage in self.finite_stages:
                 self.check_finite(stage, work)
-        return work
 
     def held(self, cache: OpenCache) -> int:
         """Rows held before this call."""

@@ -22,7 +22,7 @@ from conformance.player.records import (
     StepRecord,
 )
 from conformance.player.stage import Stage
-from conformance.trace.expect import Apart, Close, Custom, Length, Refused, Same, Shapes
+from conformance.trace.expect import Close, Length, Same, Shapes
 from conformance.trace.model import Operation, Trace
 
 ANSWERS = frozenset({"append", "full_prefix", "prefill", "decode"})
@@ -91,7 +91,7 @@ def _step(
 
 
 def _accepted_wrongly(operation: Operation, outcome: Outcome) -> bool:
-    return isinstance(outcome, Returned) and any(isinstance(e, Refused) for e in operation.expect)
+    return isinstance(outcome, Returned) and operation.must_be_refused
 
 
 def _watched(stage: Stage, operation: Operation) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ def _carry_out(
     if operation.label:
         stage.given[operation.label] = inputs
         stage.handed[operation.label] = handed
-    if isinstance(outcome, Returned) and any(isinstance(e, Apart) for e in operation.expect):
+    if isinstance(outcome, Returned) and operation.asks_apart:
         return replace(outcome, aliases=_aliases(stage, operation, handed))
     return outcome
 
@@ -177,8 +177,7 @@ def _same_bits(left: NDArray[Any], right: NDArray[Any]) -> bool:
 
 
 def _went_astray(record: StepRecord) -> bool:
-    asked = any(isinstance(e, Refused) for e in record.operation.expect)
-    allowed = any(isinstance(e, Custom) and e.rule.startswith("refused_or") for e in record.operation.expect)
+    asked, allowed = record.operation.must_be_refused, record.operation.may_be_refused
     if isinstance(record.outcome, Errored):
         return not (asked or allowed) or not record.after
     if isinstance(record.outcome, RefusedCall):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -64,37 +64,44 @@ def traces(declaration: Declaration) -> Iterator[Trace]:
     """Each offence on an empty, a part-filled and a full cache; at other levels the row too many alone."""
     rows = material(declaration)
     if isinstance(rows, LayerRows):
+        groups: dict[tuple[str, frozenset[str]], list[Offence]] = {}
         for offence in (*form_offences(rows), *layer_offences(rows)):
-            yield refused_throughout(rows, offence)
+            groups.setdefault((offence.requirement, offence.needs), []).append(offence)
+        for offences in groups.values():
+            yield refused_throughout(rows, offences)
     yield _full(rows)
 
 
-def refused_throughout(rows: Rows, offence: Offence) -> Trace:
-    """The refused call with no row held, with two, with four; each time what is still lawful goes on."""
+def refused_throughout(rows: Rows, offences: Sequence[Offence]) -> Trace:
+    """Refused calls of one requirement with no row held, with two, with four; what is lawful goes on."""
     steps: list[Operation] = []
     for held in (0, 2, CAPACITY):
-        steps.append(
-            Operation(
-                op="append",
-                target="main",
-                layer=offence.layer,
-                inputs=offence.inputs or rows.inputs(held, held + 1),
-                label=f"{offence.name}, {held} rows held",
-                expect=(
-                    Refused(offence.requirement, offence.accepted_kinds, offence.carried(rows)),
-                    unchanged("main"),
-                ),
-            )
-        )
+        steps += [_refused(rows, offence, held) for offence in offences]
         steps += future(rows, held)
+    layers = {f"{name} of {o.name}": layer for o in offences for name, layer in o.layers.items()}
+    names = [offence.name for offence in offences]
     return trace(
         rows,
-        f"refused-{offence.name}",
-        f"{offence.name.replace('-', ' ')} on an empty, a part-filled and a full cache",
+        f"refused-{names[0]}",
+        f"{', '.join(names).replace('-', ' ')} on an empty, a part-filled and a full cache",
         tuple(steps),
-        layers={"a": rows.source, **offence.layers},
+        layers={"a": rows.source, **layers},
         caches=twins(rows),
-        needs=offence.needs,
+        needs=offences[0].needs,
+    )
+
+
+def _refused(rows: Rows, offence: Offence, held: int) -> Operation:
+    return Operation(
+        op="append",
+        target="main",
+        layer=f"{offence.layer} of {offence.name}" if offence.layer else None,
+        inputs=offence.inputs or rows.inputs(held, held + 1),
+        label=f"{offence.name}, {held} rows held",
+        expect=(
+            Refused(offence.requirement, offence.accepted_kinds, offence.carried(rows)),
+            unchanged("main"),
+        ),
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
 
-from conformance.trace.expect import Array, Expectation
+from conformance.trace.expect import Apart, Array, Custom, Expectation, Refused
 from conformance.values import AttentionConfig, DecoderConfig, LayerConfig, LayerParameters, StoreConfig
 
 OPERATIONS = (
@@ -84,6 +85,21 @@ class Operation:
     expect: tuple[Expectation, ...] = ()
     watch: tuple[str, ...] | None = None
     label: str = ""
+
+    @cached_property
+    def must_be_refused(self) -> bool:
+        """Whether a refusal is expected."""
+        return any(isinstance(e, Refused) for e in self.expect)
+
+    @cached_property
+    def may_be_refused(self) -> bool:
+        """Whether it is left open that the call is refused."""
+        return any(isinstance(e, Custom) and e.rule.startswith("refused_or") for e in self.expect)
+
+    @cached_property
+    def asks_apart(self) -> bool:
+        """Whether memory of what is handed out is compared with the storage."""
+        return any(isinstance(e, Apart) for e in self.expect)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
