@@ -52,11 +52,13 @@ def judge(
     declaration: Declaration,
     *,
     findings_only: bool = False,
+    measured: bool = True,
     known: Container[int] = (),
 ) -> list[Check]:
     """Every check of every step that was played, in order; with `findings_only` those that did not pass.
 
-    known: steps, by their index, of which it is known that they pass.
+    measured: say of what passes how much of its bound it uses. known: steps, by their index, of which it is
+    known that they pass.
 
     A step that broke, or was refused although it is lawful, is filed under every requirement that the
     step was to show; the steps behind it are not judged, so their requirements stay as they are.
@@ -70,7 +72,7 @@ def judge(
         for record in playthrough.records:
             if record.index in known:
                 continue
-            sight = Sight(playthrough, record, declaration, findings_only)
+            sight = Sight(playthrough, record, declaration, findings_only, measured)
             astray = [_told(check, _kind_astray(sight, check.requirement)) for check in _astray(sight)]
             checks += astray or (c for c in _step(sight) if c is not PASSED)
     return checks

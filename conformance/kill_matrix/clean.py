@@ -15,6 +15,7 @@ from types import FunctionType
 from typing import Any
 
 from conformance.adapter import Declaration
+from conformance.adapters.numpy_paged import NumpyPagedAdapter
 from conformance.judge import Check, judge
 from conformance.kill_matrix.kept import alike_key
 from conformance.kill_matrix.remembered import Remembered
@@ -27,7 +28,13 @@ from conformance.player.records import CacheView, Outcome, Returned
 from conformance.trace.expect import Custom, Same
 from conformance.trace.model import Trace
 
-CLEAN: tuple[type, ...] = (OpenLayerAdapter, OpenAttentionAdapter, OpenStoreAdapter, OpenDecoderAdapter)
+CLEAN: tuple[type, ...] = (
+    OpenLayerAdapter,
+    OpenAttentionAdapter,
+    OpenStoreAdapter,
+    OpenDecoderAdapter,
+    NumpyPagedAdapter,
+)
 
 WITHOUT_EFFECT = frozenset({"name", "__doc__", "__module__", "__qualname__", "__annotations__"})
 """What a class may hold of its own and still behave as the one that it is made from."""

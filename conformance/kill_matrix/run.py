@@ -24,6 +24,7 @@ from conformance.killers.controls import controls
 from conformance.killers.controls.model import Control
 from conformance.killers.model import Killer
 from conformance.player import Playthrough, play
+from conformance.player.contain import interruptible
 from conformance.trace.expect import Refused
 from conformance.trace.model import Trace, named_by
 from conformance.values import STEP_ARRAYS
@@ -80,7 +81,8 @@ def _played_at(number: int) -> tuple[Row, frozenset[Look]]:
 
 def played(subject: Subject) -> tuple[Row, frozenset[Look]]:
     """The row of one killer or control, and the looks that its traces take where a control is the first."""
-    return _controlled(subject) if isinstance(subject, Control) else (killed(subject), frozenset())
+    with interruptible():
+        return _controlled(subject) if isinstance(subject, Control) else (killed(subject), frozenset())
 
 
 def killed(subject: Killer, *, everything: bool = False) -> Row:
@@ -106,7 +108,7 @@ def _controlled(subject: Control) -> tuple[Row, frozenset[Look]]:
     looks: set[Look] = set()
     for trace in kept_traces(declaration):
         playthrough = play(trace, adapter)
-        checks += judge(playthrough, declaration)
+        checks += judge(playthrough, declaration, measured=False)
         if key not in _looked:
             looks |= set(_looks(trace, playthrough, declaration))
     _looked.add(key)

@@ -25,7 +25,7 @@ from conformance.killers.open_decoder_state import (
     OpenSession,
     finite,
 )
-from conformance.killers.open_state import Node
+from conformance.killers.open_state import Node, frequencies, turns
 from conformance.rejections import Rejected
 from conformance.values import DecoderConfig, Observation
 
@@ -141,7 +141,7 @@ class OpenDecoderAdapter:
 
     def norm(self, model: OpenModel, name: str, rows: Array) -> Array:
         """RMSNorm."""
-        mean = np.mean(rows * rows, axis=-1, keepdims=True)
+        mean = np.add.reduce(rows * rows, axis=-1, keepdims=True) / rows.shape[-1]
         normed: Array = rows / np.sqrt(mean + self.epsilon(model.config)) * model.value(f"{name}.gain")
         return normed
 
@@ -199,9 +199,7 @@ class OpenDecoderAdapter:
         """Heads [B,h,T,d] turned at the positions of the call."""
         config = call.model.config
         width = config.layer.head_width
-        pair = np.arange(width // 2)
-        angle = self.positions(call)[:, None] * config.layer.rope.base ** (-2.0 * pair / width)
-        cosine, sine = np.cos(angle), np.sin(angle)
+        cosine, sine = turns(self.positions(call)[:, None], frequencies(config.layer.rope.base, width))
         half = width // 2
         adjacent = self.pairing(config) == "adjacent"
         left, right = (
@@ -219,7 +217,8 @@ class OpenDecoderAdapter:
 
     def grouped(self, config: DecoderConfig, rows: Array) -> Array:
         """Key/value heads as the query heads read them."""
-        return np.repeat(rows, config.layer.heads // config.layer.kv_heads, axis=1)
+        group = config.layer.heads // config.layer.kv_heads
+        return rows if group == 1 else np.repeat(rows, group, axis=1)
 
     def visible(self, call: Call, block: int, total: int) -> Array:
         """[T,n]: which rows a query may see."""

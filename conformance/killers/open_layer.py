@@ -6,7 +6,6 @@ one of the controls. It favours one idea a method over speed.
 
 from __future__ import annotations
 
-from functools import cache
 from math import isfinite, sqrt
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from conformance.adapter import FEATURES, Declaration, Precision
 from conformance.killers.open_checks import CHECKS, refuse_construction
-from conformance.killers.open_state import Array, Node, OpenCache, OpenLayer, Work
+from conformance.killers.open_state import Array, Node, OpenCache, OpenLayer, Work, frequencies, turns
 from conformance.rejections import Rejected
 from conformance.values import PARAMETERS, LayerConfig, LayerParameters, Observation, Step
 from conformance.values import Work as WorkCounts
@@ -168,12 +167,11 @@ class OpenLayerAdapter:
 
     def frequencies(self, config: LayerConfig) -> Array:
         """One a pair."""
-        return _frequencies(config.rope.base, config.head_width)
+        return frequencies(config.rope.base, config.head_width)
 
     def turn(self, config: LayerConfig, positions: Array) -> tuple[Array, Array]:
         """Cosine and sine [..., T, d/2] of the angles."""
-        angle = np.asarray(positions)[..., None] * self.frequencies(config)
-        return np.cos(angle), np.sin(angle)
+        return turns(np.asarray(positions)[..., None], self.frequencies(config))
 
     def pairing(self, config: LayerConfig) -> str:
         """Which features make a pair."""
@@ -379,13 +377,6 @@ class OpenLayerAdapter:
             raise Rejected("lane_out_of_range", f"lanes {lanes} of {cache.lanes}")
         cache.keys[...] = cache.keys[lanes]
         cache.values[...] = cache.values[lanes]
-
-
-@cache
-def _frequencies(base: float, width: int) -> Array:
-    made: Array = base ** (-2.0 * np.arange(width // 2) / width)
-    made.flags.writeable = False
-    return made
 
 
 _CLEAN = OpenLayerAdapter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -60,3 +61,28 @@ class Work:
     start: int
     count: int
     stages: dict[str, Array] = field(default_factory=dict)
+
+
+@cache
+def frequencies(base: float, width: int) -> Array:
+    """How far each of the width / 2 pairs turns from one position to the next."""
+    made: Array = base ** (-2.0 * np.arange(width // 2) / width)
+    made.flags.writeable = False
+    return made
+
+
+def turns(positions: Array, each: Array) -> tuple[Array, Array]:
+    """Cosine and sine of the angles `positions * each`, kept for the positions that come again."""
+    return _turns(positions.tobytes(), positions.shape, positions.dtype.str, each.tobytes(), each.dtype.str)
+
+
+@lru_cache(maxsize=4096)
+def _turns(
+    positions: bytes, shape: tuple[int, ...], dtype: str, each: bytes, each_dtype: str
+) -> tuple[Array, Array]:
+    at = np.frombuffer(positions, dtype).reshape(shape)
+    angle = at * np.frombuffer(each, each_dtype)
+    found = np.cos(angle), np.sin(angle)
+    for part in found:
+        part.flags.writeable = False
+    return found

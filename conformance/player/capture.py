@@ -56,7 +56,7 @@ def _describe(given: Any) -> str:
 def memory(given: Any) -> tuple[int, int] | None:
     """First address and number of bytes of the memory that an array spans, None where unknown."""
     if isinstance(given, np.ndarray) and given.flags.forc:
-        return int(given.__array_interface__["data"][0]), given.nbytes
+        return given.__array_interface__["data"][0], given.nbytes
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(given, torch.Tensor):
         storage = given.untyped_storage()
@@ -72,7 +72,7 @@ def memory(given: Any) -> tuple[int, int] | None:
 
 def buffer(given: Any) -> Buffer:
     """One entry of `Observation.storage`, copied. A driver's token carries a digest instead of data."""
-    if hasattr(given, "digest") and hasattr(given, "address"):
+    if not isinstance(given, np.ndarray) and hasattr(given, "digest") and hasattr(given, "address"):
         shown = getattr(given, "data", None)
         data = None if shown is None else copy(shown, "an entry of storage")
         return Buffer(str(given.address), given.digest, int(given.elements), int(given.nbytes), data, True)

@@ -22,15 +22,26 @@ CARRIED = ("stage", "index", "value", "parameter", "expected", "found")
 Value = TypeVar("Value")
 
 _interrupted = threading.Event()
+_entered = threading.local()
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Around calls of foreign code: quiet, and a user's Ctrl-C told from a KeyboardInterrupt of its own."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with _interrupts_told():
-            yield
+    """Around calls of foreign code: quiet, and a user's Ctrl-C told from a KeyboardInterrupt of its own.
+
+    Whoever plays many traces enters it once around all of them; inside of it, it does nothing more.
+    """
+    if getattr(_entered, "already", False):
+        yield
+        return
+    _entered.already = True
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with _interrupts_told():
+                yield
+    finally:
+        _entered.already = False
 
 
 @contextmanager
