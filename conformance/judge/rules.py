@@ -247,7 +247,7 @@ def shapes(sight: Sight, wanted: Shapes) -> Iterator[Check]:
             yield sight.check(
                 wanted.requirement, "fail", f"{name} has shape {list(seen.shape)}, expected {list(shape)}"
             )
-        elif name == "output" and dtype not in (seen.dtype.name, "bfloat16"):
+        elif name == "output" and dtype not in ("bfloat16", seen.dtype):
             yield sight.check(
                 wanted.requirement, "fail", f"{name} has dtype {seen.dtype.name}, expected {dtype}"
             )

@@ -18,7 +18,7 @@ from conformance.adapter import Declaration
 from conformance.adapters.numpy_paged import NumpyPagedAdapter
 from conformance.judge import Check, judge
 from conformance.kill_matrix.kept import alike_key
-from conformance.kill_matrix.remembered import Remembered
+from conformance.kill_matrix.remembered import RememberedBlocks, RememberedStages
 from conformance.killers.open_attention import OpenAttentionAdapter
 from conformance.killers.open_decoder import OpenDecoderAdapter
 from conformance.killers.open_layer import OpenLayerAdapter
@@ -66,7 +66,7 @@ class _CleanPlays:
     def __init__(self, clean: type, form: Mapping[str, Any], declaration: Declaration) -> None:
         self._called: set[str] = set()
         self._adapter = _noting(clean, form, self._called)()
-        self.remembered = Remembered() if issubclass(clean, OpenLayerAdapter) else None
+        self.remembered = _memory(clean)
         if self.remembered is not None:
             self.remembered.learn(self._adapter)
         self._declaration = declaration
@@ -138,6 +138,12 @@ def _changed(adapter: type, clean: type) -> frozenset[str] | None:
             else:
                 return None
     return frozenset(changed)
+
+
+def _memory(clean: type) -> RememberedStages | RememberedBlocks | None:
+    if issubclass(clean, OpenDecoderAdapter):
+        return RememberedBlocks()
+    return RememberedStages() if issubclass(clean, OpenLayerAdapter) else None
 
 
 def _own_names(adapter: Any, clean: type) -> frozenset[str]:

@@ -1,7 +1,8 @@
-"""What the clean stages of an append have computed, remembered for every killer that leaves them as they are.
+"""What clean stages and blocks have computed, remembered for every killer that leaves them as they are.
 
-The stages of the open layer are functions of what goes into them: weights, rows, position, retained rows. The
-traces feed every killer the same numbers, so most of it has been computed before.
+The stages of the open layer and the blocks of the open decoder are functions of what goes into them: weights,
+rows, position, retained rows. The traces feed every killer the same numbers, so most of it has been computed
+before.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from conformance.killers.open_decoder_state import Call
 from conformance.killers.open_layer import STAGES
 from conformance.killers.open_state import Array, Work
 
@@ -35,7 +37,7 @@ OF_ATTENDED = OF_ALL | {
 """The methods that each part is made of."""
 
 
-class Remembered:
+class RememberedStages:
     """What the stages of one clean class have computed."""
 
     def __init__(self) -> None:
@@ -75,6 +77,54 @@ class Remembered:
 
 def _copies(work: Work, stages: Stages) -> dict[str, Array]:
     return {name: work.stages[name].copy() for name in stages}
+
+
+OF_BLOCKS = frozenset(
+    {
+        "block", "norm", "epsilon", "project", "feed_forward", "activation", "attention", "heads", "rotates",
+        "pairing", "rotate", "positions", "retained", "grouped", "visible", "largest",
+    }
+)  # fmt: skip
+
+
+class RememberedBlocks:
+    """What the blocks of the clean decoder have computed: rows, and the candidates of their layer."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Key, tuple[Array, Array, Array]] = {}
+
+    def learn(self, adapter: Any) -> None:
+        """Remember from now on what this adapter, which is the clean class, computes."""
+
+        def block(call: Call, number: int, rows: Array) -> Array:
+            entry = _block(call, number, rows)
+            made: Array = type(adapter).block(adapter, call, number, rows)
+            key, value = call.candidates[-1]
+            self._kept[entry] = made.copy(), key.copy(), value.copy()
+            return made
+
+        adapter.block = block
+
+    def attach(self, adapter: Any, changed: frozenset[str]) -> None:
+        """Let an adapter take from here what it computes as the clean class does."""
+
+        def block(call: Call, number: int, rows: Array) -> Array:
+            kept = self._kept.get(_block(call, number, rows))
+            if kept is None:
+                return type(adapter).block(adapter, call, number, rows)  # type: ignore[no-any-return]
+            made, key, value = kept
+            call.candidates.append((key.copy(), value.copy()))
+            return made.copy()
+
+        if OF_BLOCKS.isdisjoint(changed):
+            adapter.block = block
+
+
+def _block(call: Call, number: int, rows: Array) -> Key:
+    own = f"blocks.{number}."
+    weights = (node.value for name, node in call.model.nodes.items() if name.startswith(own))
+    kept = (getattr(call.session, part)[number][:, :, : call.start] for part in ("keys", "values"))
+    return call.model.config, number, call.start, *map(_bits, (rows, *kept, *weights))
 
 
 def _projected(work: Work) -> Key:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -29,6 +30,9 @@ from conformance.trace.expect import Refused
 from conformance.trace.model import Trace, named_by
 from conformance.values import STEP_ARRAYS
 from conformance.verdict import default_profiles, verdict
+
+RARELY = 100_000
+"""Objects after which a process looks for what can be collected: it keeps traces, which never can."""
 
 EVIDENCE = tuple(name for name in STEP_ARRAYS if name != "output")
 """Fields that nobody sees where no evidence is declared."""
@@ -63,7 +67,9 @@ def _results(wanted: list[int], processes: int) -> Iterator[tuple[int, tuple[Row
         return
     # A fresh interpreter each: a copy of a running one would take over the locks of its threads.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+    with ProcessPoolExecutor(
+        processes, mp_context=context, initializer=gc.set_threshold, initargs=(RARELY,)
+    ) as pool:
         waiting = {pool.submit(_played_at, number): number for number in wanted}
         for future in as_completed(waiting):
             try:
