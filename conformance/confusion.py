@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from conformance.contract import PROFILES, requirement_ids
 from conformance.diagnosis import looks_like
 from conformance.judge import judge
+from conformance.kill_matrix.kept import kept_traces
 from conformance.killers import killers
 from conformance.killers.model import Killer
 from conformance.observed import Observed
 from conformance.player import play
-from conformance.suite import traces
 
 GOAL = 0.9
 """The share of killers whose own class must come first."""
@@ -41,7 +41,7 @@ def diagnose(name: str) -> Diagnosis:
     adapter = killer.make()
     declaration = adapter.declaration
     observed = []
-    for trace in traces(declaration):
+    for trace in kept_traces(declaration):
         played = play(trace, adapter)
         observed.append(Observed(played, tuple(judge(played, declaration))))
     asked = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
@@ -110,9 +111,15 @@ def traces(declaration: Declaration, *, directory: str | Path | None = None) -> 
     for, a cache without a capacity only of one that grows. Raises TraceError as `load` does.
     """
     for name in names(directory=directory):
-        document = load(name, directory=directory)
+        document = _shipped(name) if directory is None else load(name, directory=directory)
         if document.level in declaration.levels:
             yield from (trace for trace in document.traces() if _can_be_asked(trace, declaration))
+
+
+@cache
+def _shipped(name: str) -> Document:
+    """A golden file of the package, read and verified once; a document does not change."""
+    return load(name)
 
 
 def _can_be_asked(trace: Trace, declaration: Declaration) -> bool:

@@ -89,16 +89,29 @@ def findings(trace: Trace, adapter: Any, declaration: Declaration) -> list[Check
     return judge(play(trace, adapter), declaration, findings_only=True)
 
 
+def take_what_is_remembered(adapter: Any, declaration: Declaration) -> _CleanPlays | None:
+    """Spare an adapter what its clean class has computed already; the plays of that class, if there is one."""
+    clean = _clean_class(adapter)
+    if clean is None:
+        return None
+    plays = _clean_plays(clean, type(adapter), declaration)
+    if plays.remembered is not None:
+        plays.remembered.attach(adapter, _own_names(adapter, clean))
+    return plays
+
+
+def _clean_class(adapter: Any) -> type | None:
+    return next((kind for kind in type(adapter).__mro__ if kind in CLEAN), None)
+
+
 class AgainstClean:
     """A killer beside the clean class that it is made from, if there is one."""
 
     def __init__(self, adapter: Any, declaration: Declaration) -> None:
         self.adapter, self.declaration = adapter, declaration
-        clean = next((kind for kind in type(adapter).__mro__ if kind in CLEAN), None)
+        clean = _clean_class(adapter)
         self._changed = None if clean is None else _changed(type(adapter), clean)
-        self._plays = None if clean is None else _clean_plays(clean, type(adapter), declaration)
-        if self._plays is not None and self._plays.remembered is not None and clean is not None:
-            self._plays.remembered.attach(adapter, _own_names(adapter, clean))
+        self._plays = take_what_is_remembered(adapter, declaration)
 
     def findings(self, trace: Trace) -> list[Check]:
         """What does not pass when the killer plays the trace."""

@@ -18,7 +18,7 @@ from conformance.judge.judge import frame_checks
 from conformance.judge.kinds import FRAME, kind_of
 from conformance.judge.rules import Sight
 from conformance.kill_matrix.cells import Look, Matrix, Row, cells
-from conformance.kill_matrix.clean import AgainstClean, findings
+from conformance.kill_matrix.clean import AgainstClean, findings, take_what_is_remembered
 from conformance.kill_matrix.kept import TWIN, alike_key, kept_traces
 from conformance.killers import killers
 from conformance.killers.controls import controls
@@ -110,6 +110,7 @@ def _controlled(subject: Control) -> tuple[Row, frozenset[Look]]:
     adapter = subject.make()
     declaration: Declaration = adapter.declaration
     key = alike_key(declaration)
+    take_what_is_remembered(adapter, declaration)
     checks: list[Check] = []
     looks: set[Look] = set()
     for trace in kept_traces(declaration):
