@@ -90,7 +90,7 @@ def findings(trace: Trace, adapter: Any, declaration: Declaration) -> list[Check
 
 
 def take_what_is_remembered(adapter: Any, declaration: Declaration) -> _CleanPlays | None:
-    """Spare an adapter what its clean class has computed already; the plays of that class, if there is one."""
+    """Spare an adapter what its clean class has computed; the plays of that class, if there is one."""
     clean = _clean_class(adapter)
     if clean is None:
         return None
