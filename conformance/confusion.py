@@ -12,7 +12,7 @@ from conformance.diagnosis import looks_like
 from conformance.judge import judge
 from conformance.kill_matrix.kept import kept_traces
 from conformance.killers import killers
-from conformance.killers.model import Killer
+from conformance.killers.groups import GROUPS, TAKEN_FOR_ANOTHER
 from conformance.observed import Observed
 from conformance.player import play
 
@@ -66,21 +66,55 @@ def confusion(
     return found
 
 
-def told(found: Sequence[Diagnosis], every: Sequence[Killer]) -> str:
-    """The result in words: how often the own class came first, and every confusion."""
-    right = sum(one.right for one in found)
-    lines = [f"own class first: {right} of {len(found)} ({100 * right / len(found):.1f} %)"]
-    groups = {killer.id: killer.equal_to for killer in every if killer.equal_to}
+def told(found: Sequence[Diagnosis]) -> str:
+    """The result in words: how often the own class came first, and every confusion with its reason."""
     wrong = [one for one in found if not one.right]
+    alone = sum(one.named == (one.killer,) for one in found)
+    lines = [_share("own class first", len(found) - len(wrong), len(found))]
+    lines.append(_share("the killer itself, and no other", alone, len(found)))
     kinds = Counter((one.fault, one.first_fault or "none") for one in wrong)
     for (fault, taken), count in kinds.most_common():
         lines.append(f"  {fault} taken for {taken}: {count}")
-        for one in wrong:
-            if (one.fault, one.first_fault or "none") == (fault, taken):
-                same = (
-                    f"; the same function of the data as {', '.join(groups[one.killer])}"
-                    if one.killer in groups
-                    else ""
-                )
-                lines.append(f"    {one.killer}: {', '.join(one.named[:4]) or 'no match'}{same}")
+        lines += [
+            f"    {_reason(one)}" for one in wrong if (one.fault, one.first_fault or "none") == (fault, taken)
+        ]
     return "\n".join(lines)
+
+
+def page(found: Sequence[Diagnosis], date: str) -> str:
+    """The result as a page of the documentation."""
+    wrong = [one for one in found if not one.right]
+    alone = sum(one.named == (one.killer,) for one in found)
+    lines = [
+        "# Confusion",
+        "",
+        f"Written by `kv-conformance killers --confusion --write` on {date}. Every killer is diagnosed as if",
+        "it were an unknown implementation, against all killers of its level, in the second that a failing",
+        "run has for it.",
+        "",
+        f"- {_share('own class first', len(found) - len(wrong), len(found))}",
+        f"- {_share('the killer itself, and no other', alone, len(found))}",
+        "",
+        "## Taken for another class, or for none",
+        "",
+        *(f"- {_reason(one, '`')}" for one in wrong),
+        "",
+        "## Groups",
+        "",
+        "Killers that show the same to rounding, so that a report names them together.",
+        "",
+        "| group | members | what they differ in |",
+        "| --- | --- | --- |",
+        *(f"| {g.name} | {', '.join(f'`{m}`' for m in g.members)} | {g.why} |" for g in GROUPS),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _share(what: str, count: int, of: int) -> str:
+    return f"{what}: {count} of {of} ({100 * count / of:.1f} %)"
+
+
+def _reason(one: Diagnosis, quote: str = "") -> str:
+    named = ", ".join(f"{quote}{name}{quote}" for name in one.named[:4]) or "no match"
+    why = TAKEN_FOR_ANOTHER.get(one.killer, "")
+    return f"{quote}{one.killer}{quote}: {named}" + (f"; {why}" if why else "")

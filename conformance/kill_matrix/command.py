@@ -9,6 +9,7 @@ nothing; and where the committed matrix is another. After a deliberate change:
 from __future__ import annotations
 
 import argparse
+import datetime
 import os
 import sys
 import time
@@ -34,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--whole", action="store_true", help="print every requirement that catches a killer")
     parser.add_argument(
-        "--write", action="store_true", help="write matrix.json, and docs/kill-matrix.md where docs is"
+        "--write",
+        action="store_true",
+        help="write matrix.json, and docs/kill-matrix.md where docs is; with --confusion, docs/confusion.md",
     )
     parser.add_argument(
         "--processes", type=int, default=max(2, os.cpu_count() or 2), metavar="N",
@@ -106,9 +109,12 @@ def _time() -> int:
 def _confusion(options: argparse.Namespace) -> int:
     """Diagnose killers as if they were unknown; 1 where fewer than nine in ten are told rightly."""
     from conformance.commands.progress import Progress  # noqa: PLC0415
-    from conformance.confusion import GOAL, confusion, told  # noqa: PLC0415
+    from conformance.confusion import GOAL, confusion, page, told  # noqa: PLC0415
+    from conformance.kill_matrix.files import CONFUSION  # noqa: PLC0415
     from conformance.killers import killers  # noqa: PLC0415
 
+    if options.write and (options.only or options.every > 1):
+        raise UsageError("--write needs every killer; leave -k and --every out")
     if options.every < 1 or options.processes < 1:
         raise UsageError("--every and --processes take a whole number from 1")
     names = [killer.id for killer in killers() if options.only in killer.id][:: options.every]
@@ -116,7 +122,11 @@ def _confusion(options: argparse.Namespace) -> int:
         raise UsageError(f"no killer has {options.only!r} in its id")
     with Progress(sys.stderr, quiet=options.quiet, what="killers") as progress:
         found = confusion(names, processes=options.processes, progress=progress.show)
-    print(told(found, killers()))
+    print(told(found))
+    if options.write:
+        place = CONFUSION if CONFUSION.parent.is_dir() else Path(CONFUSION.name)
+        place.write_text(page(found, str(datetime.date.today())), encoding="utf-8")
+        print(f"written: {place}")
     return FULL if sum(one.right for one in found) >= GOAL * len(found) else NOT_FULL
 
 

@@ -17,6 +17,9 @@ COMMITTED = Path(__file__).parent / "matrix.json"
 PAGE = Path("docs") / "kill-matrix.md"
 """The generated page, in a checkout of the project."""
 
+CONFUSION = Path("docs") / "confusion.md"
+"""The generated page on what "looks like" takes for another fault."""
+
 DECADE = 10.0
 """Margins that differ by less than this factor are the same: the last digits depend on the machine."""
 

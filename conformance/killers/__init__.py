@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,15 @@ FAMILIES = (
 @cache
 def killers() -> tuple[Killer, ...]:
     """Every killer of the kit, in a fixed order."""
-    from conformance.killers.model import registered  # noqa: PLC0415 - the face of the package stays light
+    from conformance.killers.groups import groups  # noqa: PLC0415 - the face of the package stays light
+    from conformance.killers.model import registered  # noqa: PLC0415
 
     for family in FAMILIES:
         importlib.import_module(f"conformance.killers.{family}")
-    return registered()
+    known = groups()
+    return tuple(
+        replace(killer, equal_to=tuple(m for m in known[killer.id].members if m != killer.id))
+        if killer.id in known
+        else killer
+        for killer in registered()
+    )

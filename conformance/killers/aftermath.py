@@ -70,7 +70,7 @@ for _event, _violates, _fields in (
             f"{_event}_moves_{_field}",
             fault="AFTERMATH",
             violates=_violates,
-            says=f"after a {_event} the {_field.replace('_', ' ')} is told with other last bits",
+            says=f"after a {_event} other last bits are shown as {_field.replace('_', ' ')}",
         )(type(f"Moves_{_event}_{_field}", (_Aftermath,), {"event": _event, "told": _field}))
 
 

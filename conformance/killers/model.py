@@ -21,8 +21,8 @@ class Killer:
     """A faulty implementation with one fault.
 
     id: stable. fault: its class. says: what is wrong, for people. violates: the requirement that must catch
-    it. level: the level it is of. make: builds the adapter. equal_to: killers that are the same function of
-    the data, so that no observation tells them apart.
+    it. level: the level it is of. make: builds the adapter. equal_to: killers that show the same, see
+    `groups`.
     """
 
     id: str
@@ -38,7 +38,7 @@ _REGISTERED: dict[str, Killer] = {}
 
 
 def killer(
-    name: str, *, fault: str, says: str, violates: str, level: str = "layer", equal_to: tuple[str, ...] = ()
+    name: str, *, fault: str, says: str, violates: str, level: str = "layer"
 ) -> Callable[[Adapter], Adapter]:
     """Register an adapter class as a killer. Raises ValueError for an id that stands twice."""
 
@@ -46,7 +46,7 @@ def killer(
         if name in _REGISTERED:
             raise ValueError(f"the killer {name!r} stands twice")
         adapter.name = f"killer {name}"  # type: ignore[attr-defined]
-        _REGISTERED[name] = Killer(name, fault, says, violates, adapter, level, equal_to)
+        _REGISTERED[name] = Killer(name, fault, says, violates, adapter, level)
         return adapter
 
     return register

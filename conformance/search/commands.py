@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conformance.search.afresh import FullPrefix, LongDecode, OverwriteWeights, Relive, Way
-from conformance.search.lives import Another, Fork, Reorder, Truncate
+from conformance.search.lives import NO_LANES, Another, Fork, Reorder, Truncate
 from conformance.search.offences import (
     EmptyChunk,
     NotFinite,
@@ -37,6 +37,7 @@ Command = (
 )  # fmt: skip
 
 __all__ = [
+    "NO_LANES",
     "Another",
     "Append",
     "Command",

@@ -69,6 +69,10 @@ class Fork:
         script.do("fork", origin, script.length("FORK-EQUAL", name), *same, name=name)
 
 
+NO_LANES = (-1, 9)
+"""Lanes that no cache has; every other one is taken modulo those that there are."""
+
+
 @dataclass(frozen=True)
 class Reorder:
     """Lanes taken from others."""
@@ -81,7 +85,7 @@ class Reorder:
         if "reorder" not in script.declaration.features:
             return
         name, count = script.name(self.cache), script.setting.lanes
-        lanes = self.lanes[:count]
+        lanes = tuple(lane if lane in NO_LANES else lane % count for lane in self.lanes[:count])
         life = script.lives[name]
         if any(not 0 <= lane < count for lane in lanes):
             refusal = Refused("REORDER-REFUSED", ("lane_out_of_range",))
