@@ -61,7 +61,7 @@ GROUPS = (
     Group(
         "stale weights taken",
         ("revision_unchecked", "revision_checked_on_empty_cache"),
-        "the second refuses on an empty cache only, where a row has been taken in every trace compared",
+        "the second refuses on an empty cache alone; every trace compared had taken a row",
     ),
     Group(
         "revision read off the numbers",
