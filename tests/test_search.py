@@ -15,11 +15,14 @@ from conformance.cli import main
 from conformance.errors import UsageError
 from conformance.judge import judge
 from conformance.killers import killers
+from conformance.killers.controls import controls
 from conformance.killers.open_layer import OpenLayerAdapter
 from conformance.player import play
-from conformance.search import search
+from conformance.search import commands, search
 from conformance.search.command import seconds_of
+from conformance.search.program import Program
 from conformance.search.saved import save
+from conformance.search.script import Setting
 from conformance.trace.yaml import load
 
 SEED = 20261129
@@ -37,6 +40,25 @@ def test_a_right_implementation_is_left_alone(factory: Any) -> None:
     outcome = search(factory(), budget=1.5, seed=SEED)
     assert outcome.played > 10
     assert outcome.found is None
+
+
+SETTING = Setting(
+    lanes=1, capacity=4, heads=2, kv_heads=2, head_width=4, base=100.0, pairing="adjacent", weights=0
+)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        (commands.Append(0, 1, 0, 1.0), commands.Append(0, 1, 0, 8.0), commands.Probe(0, 0)),
+        (commands.Append(0, 1, 0, 1.0), commands.Append(0, 1, 0, 1.0), commands.Append(0, 1, 0, 8.0),
+         commands.Probe(0, 0)),
+    ],
+)  # fmt: skip
+def test_a_right_attention_in_float32_may_round_a_probed_row(written: tuple[commands.Command, ...]) -> None:
+    adapter = next(c for c in controls() if c.id == "attention_float32").make()
+    trace = Program(SETTING, written).trace(adapter.declaration, "probed")
+    assert {c.status for c in judge(play(trace, adapter), adapter.declaration)} == {"pass"}
 
 
 @pytest.mark.parametrize("name", DRAWN)

@@ -265,12 +265,9 @@ class AttentionRows:
         self, stop: int, slot: int, lane: int, head: int, numbers: Array
     ) -> tuple[Array, Array]:
         """Output row stop - 1 had the stored value row of (lane, head, slot) been `numbers`, and its gate."""
-        group = self.config.heads // self.config.kv_heads
-        output = self.expected.output[:, :, stop - 1 : stop].copy()
-        moved = numbers - self.value[lane, head, slot]
-        for own in range(head * group, (head + 1) * group):
-            output[lane, own, 0] += self.expected.weights[lane, own, stop - 1, slot] * moved
-        return output, self.field("output", stop - 1, stop)[1] * (1.0 + float(np.abs(numbers).max()))
+        value = self.value.copy()
+        value[lane, head, slot] = numbers
+        return replace(self, value=value).field("output", stop - 1, stop)
 
 
 @dataclass(frozen=True, eq=False)

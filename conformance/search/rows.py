@@ -13,6 +13,9 @@ from conformance.search.script import Script
 from conformance.trace.expect import Apart, Close, Custom, Same, Unchanged
 from conformance.trace.model import Operation
 
+PROBING = (3.0, -2.0, 1.5, 4.0, -1.0, 2.5, 0.5, -3.5)
+"""Numbers that every dtype keeps."""
+
 UNSEEN = 64
 """More calls than a command without a look makes."""
 
@@ -209,7 +212,7 @@ class Probe:
         rows = script.rows(history)
         if isinstance(rows, StoreRows):
             return
-        numbers = np.linspace(3.0, -2.0, own.head_width)
+        numbers = np.resize(PROBING, own.head_width)
         lane, head, slot = own.lanes - 1, own.kv_heads - 1, start - 1
         value, gate = rows.changed_value(start + 1, slot, lane, head, numbers)
         place = {
