@@ -1,6 +1,6 @@
 """Every benchmark in turn, each in a process of its own; what they measure stands at the top of each.
 
-python benchmarks/all.py
+    python benchmarks/all.py
 """
 
 from __future__ import annotations

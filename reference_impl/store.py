@@ -120,7 +120,9 @@ class FixedStore:
     AllocationFailedError.
     """
 
-    def __init__(self, layers: int, shape: RowShape, capacity: int, *, dtype: DTypeLike = np.float64) -> None:
+    def __init__(
+        self, layers: int, shape: RowShape, capacity: int, *, dtype: DTypeLike = np.float64
+    ) -> None:
         require_size(shape.batch_size, capacity)
         self.layers, self.shape, self.capacity, self.dtype = layers, shape, capacity, np.dtype(dtype)
         lead = (shape.batch_size, shape.kv_heads, capacity)

@@ -109,14 +109,7 @@ def extreme() -> Fixture:
     query[0, 2], key[1, 2] = 64.0, 32.0
     query[0, 6], key[2, 6], key[0, 6] = -64.0, 32.0, 768.0
     for row, column, entry in (
-        (3, 0, 1),
-        (3, 1, -1),
-        (2, 2, 1),
-        (1, 3, 1),
-        (3, 4, 2),
-        (2, 5, 1),
-        (1, 6, 1),
-        (3, 7, 1),
+        (3, 0, 1), (3, 1, -1), (2, 2, 1), (1, 3, 1), (3, 4, 2), (2, 5, 1), (1, 6, 1), (3, 7, 1),
     ):
         value[row, column] = entry
     output = np.eye(8)[:, [1, 2, 3, 4, 5, 6, 7, 0]]
@@ -124,10 +117,5 @@ def extreme() -> Fixture:
 
 
 DESIGNED = {
-    "seed": seed,
-    "mod": mod,
-    "square": square,
-    "mean": mean,
-    "weights": weights,
-    "extreme": extreme,
+    "seed": seed, "mod": mod, "square": square, "mean": mean, "weights": weights, "extreme": extreme,
 }

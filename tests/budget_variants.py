@@ -108,13 +108,8 @@ def _run(fixture: Fixture, how: Variant, first_position: int) -> dict[str, Any]:
     heads = how.store(heads)
     merged = heads.swapaxes(1, 2).reshape(batch, count, -1)
     found = {
-        "query": query,
-        "key": key,
-        "value": value,
-        "rotated_query": rotated_query,
-        "rotated_key": rotated_key,
-        "heads": heads,
-        "merged": merged,
+        "query": query, "key": key, "value": value, "rotated_query": rotated_query,
+        "rotated_key": rotated_key, "heads": heads, "merged": merged,
         "output": how.store(dot(merged, wo, how)),
     }
     return found if weights is None else {**found, "weights": weights}
@@ -353,11 +348,8 @@ def random_case(r: np.random.Generator, profile: str) -> tuple[Fixture, int]:
         return CONTENT[names[r.integers(len(names))]](r, n, m)
 
     arrays = [
-        content(width, heads * head),
-        content(width, kv_heads * head),
-        content(width, kv_heads * head),
-        content(heads * head, width),
-        content(count, width),
+        content(width, heads * head), content(width, kv_heads * head), content(width, kv_heads * head),
+        content(heads * head, width), content(count, width),
     ]
     if r.random() < 0.3:
         reach = np.abs(arrays[4] @ arrays[0]).max() * np.abs(arrays[4] @ arrays[1]).max() * np.sqrt(head)

@@ -85,7 +85,9 @@ class _Run:
             rows = rows / shrink
         order = self.how.inner.order
         squares = rows * rows
-        total = (squares.sum(axis=-1) if order in {"matmul", "fused"} else add(squares, -1, order))[..., None]
+        total = (
+            squares.sum(axis=-1) if order in {"matmul", "fused"} else add(squares, -1, order)
+        )[..., None]
         root = np.sqrt(total / width + epsilon / (shrink * shrink))
         if form == "reciprocal":
             return self.store(rows * (one / root) * gain)
@@ -111,9 +113,7 @@ class _Run:
             return self.project(f"{at}.{name}", rows).reshape(batch, count, number, -1).swapaxes(1, 2)
 
         query, key, value = (
-            heads("query", layer.heads),
-            heads("key", layer.kv_heads),
-            heads("value", layer.kv_heads),
+            heads("query", layer.heads), heads("key", layer.kv_heads), heads("value", layer.kv_heads),
         )
         if self.config.positions == "rope":
             positions = np.arange(count)
@@ -132,14 +132,8 @@ def random_decoder(r: np.random.Generator) -> tuple[DecoderConfig, dict[str, Any
     rope = RopeConfig(float(r.choice([100.0, 1e4, 2.0])), ("adjacent", "half")[r.integers(2)], 16)
     positions: Any = ("rope", "learned")[r.integers(2)]
     config = DecoderConfig(
-        5,
-        int(r.integers(1, 4)),
-        LayerConfig(width, heads, kv_heads, head, rope),
-        inner,
-        float(r.choice([1e-6, 1e-5, 1e-2])),
-        positions,
-        bool(r.integers(2)),
-        bool(r.integers(2)),
+        5, int(r.integers(1, 4)), LayerConfig(width, heads, kv_heads, head, rope), inner,
+        float(r.choice([1e-6, 1e-5, 1e-2])), positions, bool(r.integers(2)), bool(r.integers(2)),
     )
     size = float(r.choice([2, 6, 16]))
     parameters = {}

@@ -162,15 +162,7 @@ def test_bounds_have_the_shapes_of_the_pass() -> None:
     fixture = mod(count=3, heads=6, kv_heads=3, head=4, batch=2)
     bound, expected = layer_bound(*fixture, Precision()), layer_pass(*fixture)
     for field in (
-        "output",
-        "query",
-        "key",
-        "value",
-        "rotated_query",
-        "rotated_key",
-        "heads",
-        "merged",
-        "weights",
+        "output", "query", "key", "value", "rotated_query", "rotated_key", "heads", "merged", "weights",
     ):
         assert getattr(bound, field).shape == getattr(expected, field).shape, field
     assert bound.keys is bound.rotated_key

@@ -50,9 +50,7 @@ def tanh_silu_times(gate: Array, up: Array) -> Array:
 STAGES: dict[str, tuple[Callable[..., Array], Callable[..., Operand], tuple[str, ...]]] = {
     "linear": (lambda x, w: x @ w, lambda u, x, w: linear(x, w, None, u), ("rows", "weight")),
     "linear with bias": (
-        lambda x, w, b: x @ w + b,
-        lambda u, x, w, b: linear(x, w, b, u),
-        ("rows", "weight", "bias"),
+        lambda x, w, b: x @ w + b, lambda u, x, w, b: linear(x, w, b, u), ("rows", "weight", "bias"),
     ),
     "norm": (norm, lambda u, x, g: rms_norm(x, g, EPSILON, u), ("rows", "gain")),
     "gated": (silu_times, lambda u, x, y: gated(x, exact(y), u), ("rows", "more")),

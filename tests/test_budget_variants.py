@@ -53,7 +53,9 @@ def shares(seed: int, profile: str) -> dict[str, float]:
     true = truth(fixture, position)
     worst: dict[str, float] = defaultdict(float)
     variants = [random_variant(r, profile) for _ in range(4)]
-    bound = layer_bound(*fixture, variants[0].precision, first_position=position, eager=variants[0].eager)
+    bound = layer_bound(
+        *fixture, variants[0].precision, first_position=position, eager=variants[0].eager
+    )
     for how in variants:
         found = run(fixture, how, position)
         if finite(found) or not may_overflow(how, profile):

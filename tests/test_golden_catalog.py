@@ -113,7 +113,7 @@ def test_an_unknown_name_is_answered_with_the_names() -> None:
 def test_the_digest_of_all_moves_with_any_file(copy: Path) -> None:
     assert digest_of_all(directory=copy) == digest_of_all()
     text = (copy / "manifest.yaml").read_text("utf-8")
-    (copy / "manifest.yaml").write_text(text.replace('sha256: "', 'sha256: "0', 1), "utf-8")
+    (copy / "manifest.yaml").write_text(text.replace("sha256: \"", "sha256: \"0", 1), "utf-8")
     assert digest_of_all(directory=copy) != digest_of_all()
 
 
@@ -132,20 +132,9 @@ def test_what_can_be_asked_of_a_declaration() -> None:
     every = Declaration(name="all", features=frozenset({"chunks", "gqa", "rewire"}), rows_per_append="any")
     asked = {trace.id for trace in traces(every)}
     assert asked - plain == {
-        "ch37/chunked",
-        "ch37/rejections",
-        "extreme/chunked",
-        "mean/single",
-        "mean/chunked",
-        "mod-gqa-adjacent/single",
-        "mod-gqa-adjacent/chunked",
-        "mod-gqa-half/single",
-        "mod-gqa-half/chunked",
-        "mod-gqa6/single",
-        "mod-gqa6/chunked",
-        "mod-mqa/single",
-        "mod-mqa/chunked",
-        "mod-square/chunked",
+        "ch37/chunked", "ch37/rejections", "extreme/chunked", "mean/single", "mean/chunked",
+        "mod-gqa-adjacent/single", "mod-gqa-adjacent/chunked", "mod-gqa-half/single", "mod-gqa-half/chunked",
+        "mod-gqa6/single", "mod-gqa6/chunked", "mod-mqa/single", "mod-mqa/chunked", "mod-square/chunked",
         "weights/chunked",
     }
     assert plain - asked == {"ch37/two-tokens"}

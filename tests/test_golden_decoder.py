@@ -61,10 +61,8 @@ class Chapter:
         own = self.adapter.full_prefix(self.model, np.array([held]))
         scores = {n: self.work()[n] - counted[n] for n in ("cached_scores", "complete_prefix_scores")}
         return {
-            "length_before": before,
-            "length_after": seen[0].length,
-            "layer_lengths": [view.length for view in seen],
-            "cache_shape": list(seen[0].keys.shape),
+            "length_before": before, "length_after": seen[0].length,
+            "layer_lengths": [view.length for view in seen], "cache_shape": list(seen[0].keys.shape),
             **scores,
             "max_abs_difference": f"{np.abs(logits[:, -1] - own[:, -1]).max():.12f}",
             "logits": [f"{x:.9f}" for x in logits[0, -1]],

@@ -62,7 +62,6 @@ def test_weights_are_the_softmax_of_cosines_and_sines(sequence: str, content: Fr
     for t, row in enumerate(rows):
         numbers = row.split()
         for head, wave in enumerate((context.cos, context.sin)):
-
             def score(j: int, t: int = t, wave: Any = wave) -> Any:
                 turns = (a * wave((t - j) / context.mpf(16) ** i) for i, a in enumerate((1, 4, 3, 8)))
                 return context.fsum(turns) * context.mpf(float(content)) ** 2 / context.sqrt(8)
@@ -111,10 +110,7 @@ def test_every_array_is_what_a_float64_pass_gives(name: str, sequence: str) -> N
     wanted = layer_pass(source.config, source.parameters, found.inputs["rows"])
     bound = document.bound or 1e-12
     arrays = {
-        "output": wanted.output,
-        "keys": wanted.rotated_key,
-        "values": wanted.value,
-        "weights": wanted.weights,
+        "output": wanted.output, "keys": wanted.rotated_key, "values": wanted.value, "weights": wanted.weights
     }
     for field, array in arrays.items():
         assert np.abs(found.exact[field] - array).max() <= bound, field

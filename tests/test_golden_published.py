@@ -55,12 +55,9 @@ def test_lengths_shapes_and_work() -> None:
     work = {name: figure for name, figure in FIGURES["work"].items() if isinstance(figure, str)}
     full, incremental, reused = 1 + 2 + 3, 3, 0 + 1 + 2
     assert work == {
-        "full_rows_per_projection": str(full),
-        "incremental_rows_per_projection": str(incremental),
-        "reused_rows_per_kv_projection": str(reused),
-        "avoided_rows_across_kv": str(2 * reused),
-        "reused_key_rows": str(reused),
-        "reused_value_rows": str(reused),
+        "full_rows_per_projection": str(full), "incremental_rows_per_projection": str(incremental),
+        "reused_rows_per_kv_projection": str(reused), "avoided_rows_across_kv": str(2 * reused),
+        "reused_key_rows": str(reused), "reused_value_rows": str(reused),
     }
     assert full == incremental + reused
     assert FIGURES["work"]["newest_query_key_rows"] == ["1", "2", "3"]

@@ -108,14 +108,12 @@ DECODE: dict[str, Callable[[Call], None]] = {
 
 @pytest.mark.parametrize(
     ("phase", "broken"),
-    [
-        (phase, kinds)
-        for phase, rules in (("prefill", PREFILL), ("decode", DECODE))
-        for size in (1, 2)
-        for kinds in combinations(rules, size)
-        if set(kinds) != {"empty_prompt", "prompt_exceeds_capacity"}
-        and set(kinds) != {"empty_prompt", "token_out_of_vocabulary"}
-    ],
+    [(phase, kinds)
+     for phase, rules in (("prefill", PREFILL), ("decode", DECODE))
+     for size in (1, 2)
+     for kinds in combinations(rules, size)
+     if set(kinds) != {"empty_prompt", "prompt_exceeds_capacity"}
+     and set(kinds) != {"empty_prompt", "token_out_of_vocabulary"}],
 )
 def test_the_first_broken_rule_is_reported_and_nothing_changes(phase: str, broken: tuple[str, ...]) -> None:
     rules = PREFILL if phase == "prefill" else DECODE

@@ -200,12 +200,8 @@ def test_a_closed_session_refuses_every_call_and_its_cache_can_be_opened_again()
         each.prefill([[0, 1]])
     session.close()
     before = everything(session)
-    for call in (
-        lambda: session.prefill([[0]]),
-        lambda: session.decode([2]),
-        session.reset,
-        lambda: session.decode([[99]]),
-    ):
+    for call in (lambda: session.prefill([[0]]), lambda: session.decode([2]), session.reset,
+                 lambda: session.decode([[99]])):
         assert refusal(call).kind == "session_closed"
     assert everything(session) == before
     assert not session.is_open
@@ -244,10 +240,7 @@ def test_the_callers_tokens_are_neither_kept_nor_changed() -> None:
 
 def test_opening_refuses_what_no_layer_cache_can_be() -> None:
     model = DecoderModel.build(PUBLISHED_CONFIG, published_parameters())
-    for batch_size, capacity, kind in (
-        (0, 1, "zero_batch_size"),
-        (1, 0, "zero_capacity"),
-        (1, 5, "capacity_exceeds_positions"),
-    ):
+    for batch_size, capacity, kind in ((0, 1, "zero_batch_size"), (1, 0, "zero_capacity"),
+                                       (1, 5, "capacity_exceeds_positions")):
         assert refusal(lambda b=batch_size, c=capacity: DecoderSession.open(model, b, c)).kind == kind
     assert model.sessions.count == 0

@@ -55,12 +55,8 @@ def eighths(shape: tuple[int, ...], seed: int) -> Any:
 
 def drawn(config: Config, seed: int = 1) -> Weights:
     wide, narrow = config.heads * config.head_width, config.kv_heads * config.head_width
-    shapes = (
-        (config.model_width, wide),
-        (config.model_width, narrow),
-        (config.model_width, narrow),
-        (wide, config.model_width),
-    )
+    shapes = ((config.model_width, wide), (config.model_width, narrow), (config.model_width, narrow),
+              (wide, config.model_width))
     return Weights(*(eighths(shape, seed + i) for i, shape in enumerate(shapes)))
 
 
@@ -75,7 +71,6 @@ def straightforward(config: Config, weights: Weights, rows: Any) -> dict[str, An
     group = config.heads // config.kv_heads
     outputs, keys = np.zeros(x.shape), []
     for b, lane in enumerate(x):
-
         def turned(row: Any, h: int, position: int) -> Any:
             head = row[h * d : (h + 1) * d]
             found = np.zeros(d)
@@ -129,18 +124,10 @@ EXAMPLE_ROWS = [
 ]
 FORTY_DIGITS = [
     ["1", "0", "1", "0"],
-    [
-        "0.2138090086764157058004094902162763157605",
-        "0.7861909913235842941995905097837236842395",
-        "0.7701511529340698805363498681960615370705",
-        "-0.4207354924039482560418603278226365695648",
-    ],
-    [
-        "0.6290440778027005590169942281047565294178",
-        "0.9453039575433642520478680287178898612471",
-        "0.3747184897736657830605160929330181250798",
-        "-0.5835894705445260745182451497296537575656",
-    ],
+    ["0.2138090086764157058004094902162763157605", "0.7861909913235842941995905097837236842395",
+     "0.7701511529340698805363498681960615370705", "-0.4207354924039482560418603278226365695648"],
+    ["0.6290440778027005590169942281047565294178", "0.9453039575433642520478680287178898612471",
+     "0.3747184897736657830605160929330181250798", "-0.5835894705445260745182451497296537575656"],
 ]
 NEAREST = [
     ["0x1.0000000000000p+0", "0x0.0p+0", "0x1.0000000000000p+0", "0x0.0p+0"],

@@ -59,10 +59,8 @@ def test_first_keys_are_projected_and_later_keys_are_turned() -> None:
 
 
 def _turn(pair: Any, angle: float) -> list[float]:
-    return [
-        pair[0] * math.cos(angle) - pair[1] * math.sin(angle),
-        pair[0] * math.sin(angle) + pair[1] * math.cos(angle),
-    ]
+    return [pair[0] * math.cos(angle) - pair[1] * math.sin(angle),
+            pair[0] * math.sin(angle) + pair[1] * math.cos(angle)]
 
 
 def test_pairings_agree_after_the_features_of_queries_and_keys_are_reordered() -> None:
@@ -128,7 +126,8 @@ def test_a_learned_table_is_added_and_nothing_is_rotated() -> None:
 def test_numbers_are_taken_as_they_stand() -> None:
     tenth = replace(PUBLISHED_CONFIG, norm_epsilon=0.1)
     fraction: Any = replace(PUBLISHED_CONFIG, norm_epsilon=Fraction(1, 10))
-    gap = worst(exact_pass(tenth, PARAMETERS, [0]).logits, exact_pass(fraction, PARAMETERS, [0]).logits)
+    gap = worst(exact_pass(tenth, PARAMETERS, [0]).logits,
+                exact_pass(fraction, PARAMETERS, [0]).logits)
     assert 1e-20 < gap < 1e-16
 
 

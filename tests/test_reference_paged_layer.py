@@ -211,12 +211,8 @@ def test_evidence_is_apart_from_the_storage() -> None:
 
 @pytest.mark.parametrize(
     ("batch_size", "capacity", "block_size", "kind"),
-    [
-        (0, 0, 0, "zero_batch_size"),
-        (1, 0, 0, "zero_capacity"),
-        (1, 13, 0, "capacity_exceeds_positions"),
-        (1, 12, 0, "zero_block_size"),
-    ],
+    [(0, 0, 0, "zero_batch_size"), (1, 0, 0, "zero_capacity"), (1, 13, 0, "capacity_exceeds_positions"),
+     (1, 12, 0, "zero_block_size")],
 )
 def test_construction_is_checked_in_order(batch_size: int, capacity: int, block_size: int, kind: str) -> None:
     assert refusal(lambda: PagedLayerCache(layer(), batch_size, capacity, block_size=block_size)).kind == kind

@@ -221,7 +221,9 @@ def test_what_the_formula_alone_can_say_is_not_asked_of_an_own_architecture() ->
 
 
 def test_profiles_of_the_level_list_what_they_should() -> None:
-    core, session = ({e.id for e in profile_requirements(name, "decoder")} for name in ("core", "decoder"))
+    core, session = (
+        {e.id for e in profile_requirements(name, "decoder")} for name in ("core", "decoder")
+    )
     assert core < session
     assert not any("REFUSE" in name for name in core)
     unlisted = {e.id for e in all_requirements() if e.id.startswith("DECODE") and not e.profiles}

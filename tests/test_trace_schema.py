@@ -128,11 +128,7 @@ def test_the_words_of_the_schema_are_those_of_the_code() -> None:
     ]
     assert set(re.findall("[a-z_]+", defs["kinds"]["pattern"])) == set(KINDS)
     assert set(re.findall("[a-z_]+", SCHEMA["properties"]["needs"]["pattern"])) == set(FEATURES)
-    operands = {
-        op: set(branch["then"]["properties"])
-        for branch in defs["step"]["allOf"]
-        for op in branch["if"]["properties"]["op"]["enum"]
-        if "properties" in branch.get("then", {})
-    }
+    operands = {op: set(branch["then"]["properties"]) for branch in defs["step"]["allOf"]
+                for op in branch["if"]["properties"]["op"]["enum"] if "properties" in branch.get("then", {})}
     for op in OPERATIONS:
         assert set(OPERANDS.get(op, {})) <= operands[op], op

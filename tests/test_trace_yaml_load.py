@@ -158,16 +158,9 @@ def test_a_replay_compares_every_field(label: str | None, replays: str, other: s
 
 def test_a_refused_step_with_what_must_not_change() -> None:
     step = {
-        "op": "append",
-        "cache": "main",
-        "layer": "b",
-        "rows": "x[1:2]",
-        "unchanged": "main",
+        "op": "append", "cache": "main", "layer": "b", "rows": "x[1:2]", "unchanged": "main",
         "rejected": {
-            "kind": "cache_rope_mismatch",
-            "parameter": "2",
-            "expected": "1 2",
-            "value": "nan",
+            "kind": "cache_rope_mismatch", "parameter": "2", "expected": "1 2", "value": "nan",
             "stage": "key",
         },
     }
@@ -184,8 +177,7 @@ def test_requirements_can_be_named() -> None:
     refused = {"op": "append", "cache": "main", "rows": "x[1:2]", "unchanged": "main"}
     own = {"kind": "full non_finite", "requirement": "REJECT-ORDER"}
     assert expected(refused | {"rejected": own}) == [
-        Refused("REJECT-ORDER", ("full", "non_finite")),
-        Unchanged("main", **UNCHANGED),
+        Refused("REJECT-ORDER", ("full", "non_finite")), Unchanged("main", **UNCHANGED),
     ]
     everything = expected(FIRST | {"requirement": "ISOLATE-CACHES", "accepted": "true"})
     assert {e.requirement for e in everything} == {"ISOLATE-CACHES"}  # type: ignore[union-attr]
@@ -206,14 +198,9 @@ def test_results_written_in_the_step() -> None:
     exact = golden()["sequences"]["first"]["exact"]
     weights = {"shape": "1 1 2 3", "rows": ["1/2 1/2", "1/4 1/4 1/2"]}
     step = {
-        "op": "append",
-        "cache": "main",
-        "rows": exacts(2, 1, 4),
+        "op": "append", "cache": "main", "rows": exacts(2, 1, 4),
         "expect": {
-            "length": "1",
-            "output": decimals(2, 1, 4),
-            "keys": "first.keys[0:1]",
-            "weights": weights,
+            "length": "1", "output": decimals(2, 1, 4), "keys": "first.keys[0:1]", "weights": weights,
             "work": {"position": "0", "reused_rows": "0"},
         },
     }
@@ -239,27 +226,16 @@ def test_what_expect_names_replaces_what_the_sequence_says() -> None:
 
 
 def test_expectations_one_by_one() -> None:
-    found = expected(
-        {
-            "op": "observe",
-            "cache": "main",
-            "snapshot": "true",
-            "expectations": [
-                {"type": "apart", "requirement": "ISOLATE-HANDED-OUT", "cache": "main"},
-                {"type": "inputs_kept", "requirement": "ISOLATE-INPUTS"},
-                {"type": "length", "requirement": "STORE-LENGTH", "rows": "0", "cache": "main"},
-                {
-                    "type": "same",
-                    "requirement": "RESET-REPLAY",
-                    "field": "keys",
-                    "other": "row 1",
-                    "rows": "0 2",
-                    "lanes": "1 0",
-                    "bound": "1e-12",
-                },
-            ],
-        }
-    )
+    found = expected({
+        "op": "observe", "cache": "main", "snapshot": "true",
+        "expectations": [
+            {"type": "apart", "requirement": "ISOLATE-HANDED-OUT", "cache": "main"},
+            {"type": "inputs_kept", "requirement": "ISOLATE-INPUTS"},
+            {"type": "length", "requirement": "STORE-LENGTH", "rows": "0", "cache": "main"},
+            {"type": "same", "requirement": "RESET-REPLAY", "field": "keys", "other": "row 1", "rows": "0 2",
+             "lanes": "1 0", "bound": "1e-12"},
+        ],
+    })
     assert found == [
         Apart("ISOLATE-HANDED-OUT", "main"),
         InputsKept("ISOLATE-INPUTS"),
@@ -274,30 +250,16 @@ def test_operands_of_every_operation() -> None:
         {"op": "build", "cache": "huge", "layer": "a", "batch_size": "0", "capacity": "281474976710656"},
         {"op": "build", "cache": "grows", "layer": "a", "batch_size": "1", "capacity": "none"},
         {"op": "update", "layer": "a", "inputs": {"key": parameter}},
-        {
-            "op": "rewire",
-            "layer": "a",
-            "name": "c",
-            "heads": "4",
-            "rope": {"base": "0x1.9p+6"},
-            "fresh": "key value",
-        },
+        {"op": "rewire", "layer": "a", "name": "c", "heads": "4", "rope": {"base": "0x1.9p+6"},
+         "fresh": "key value"},
         {"op": "append", "cache": "main", "layer": "c", "rows": "x[0:1]"},
         {"op": "poison", "cache": "main", "value": "nan"},
         {"op": "twin", "cache": "main", "name": "twin"},
         {"op": "fork", "cache": "twin", "name": "branch"},
         {"op": "reorder", "cache": "branch", "lanes": "1 0"},
         {"op": "truncate", "cache": "branch", "length": "-1"},
-        {
-            "op": "overwrite_row",
-            "cache": "main",
-            "buffer": "1",
-            "lane": "0",
-            "head": "0",
-            "slot": "2",
-            "inputs": {"numbers": exacts(2)},
-            "arguments": {"extra": {"list": [{"int": "1"}, {"none": ""}]}},
-        },
+        {"op": "overwrite_row", "cache": "main", "buffer": "1", "lane": "0", "head": "0", "slot": "2",
+         "inputs": {"numbers": exacts(2)}, "arguments": {"extra": {"list": [{"int": "1"}, {"none": ""}]}}},
         {"op": "overwrite_input", "step": "row 1"},
         {"op": "full_prefix", "layer": "a", "sequence": "first"},
     )
@@ -332,12 +294,9 @@ def test_needs_follow_from_the_steps() -> None:
 
 def test_a_refused_step_leaves_what_a_cache_holds() -> None:
     refused = {"op": "append", "cache": "main", "rows": "x[1:2]", "rejected": {"kind": "full"}}
-    listed = FIRST | {
-        "sequence": "first[1:2]",
-        "expectations": [
-            {"type": "refused", "requirement": "CAPACITY-FULL", "kinds": "full"},
-        ],
-    }
+    listed = FIRST | {"sequence": "first[1:2]", "expectations": [
+        {"type": "refused", "requirement": "CAPACITY-FULL", "kinds": "full"},
+    ]}
     second = FIRST | {"sequence": "first[1:2]"}
     assert len(steps_of(FIRST, refused, listed, second)) == 4
     with pytest.raises(TraceError, match="which holds other rows"):
@@ -376,21 +335,15 @@ def test_a_derived_layer_brings_the_layer_that_it_is_made_from() -> None:
 def test_levels_other_than_layer() -> None:
     attention = load(dump(at_level("attention"))).traces()[0].steps[1]
     assert {name: array.shape for name, array in attention.inputs.items()} == {
-        "query": (1, 4, 1, 2),
-        "key": (1, 2, 1, 2),
-        "value": (1, 2, 1, 3),
+        "query": (1, 4, 1, 2), "key": (1, 2, 1, 2), "value": (1, 2, 1, 3),
     }
     assert close_fields(attention) == [
-        ("output", (1, 4, 1, 3)),
-        ("keys", (1, 2, 2, 2)),
-        ("values", (1, 2, 2, 3)),
-        ("weights", (1, 4, 1, 2)),
+        ("output", (1, 4, 1, 3)), ("keys", (1, 2, 2, 2)), ("values", (1, 2, 2, 3)), ("weights", (1, 4, 1, 2)),
     ]
     store = load(dump(at_level("store"))).traces()[0].steps[1]
     assert (store.arguments, store.watch) == ({"layer": 1}, ("main/1",))
     assert close_fields(store) == [
-        ("keys:main/1", (1, 2, 2, 2)),
-        ("values:main/1", (1, 2, 2, 3)),
+        ("keys:main/1", (1, 2, 2, 2)), ("values:main/1", (1, 2, 2, 3)),
     ]
     assert Length("STORE-LENGTH", 2, "main/1") in store.expect
     prefill, decode, observe, close = load(dump(at_level("decoder"))).traces()[0].steps

@@ -114,7 +114,7 @@ WRONG: list[tuple[Any, ...]] = [
     ),
     (
         "schedules.rejections[1].rows",
-        exacts(1) | {"dtype": "int32", "rows": [str(2**31)]},
+        exacts(1) | {"dtype": "int32", "rows": [str(2 ** 31)]},
         "beyond int32",
         "schedules.rejections[1].rows.rows",
     ),

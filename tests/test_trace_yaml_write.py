@@ -55,11 +55,8 @@ def same(left: Any, right: Any) -> bool:
     """Equal in type, shape and every bit, but for the file and line that a trace was read from."""
     if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
         return (
-            isinstance(left, np.ndarray)
-            and isinstance(right, np.ndarray)
-            and left.dtype == right.dtype
-            and left.shape == right.shape
-            and left.tobytes() == right.tobytes()
+            isinstance(left, np.ndarray) and isinstance(right, np.ndarray) and left.dtype == right.dtype
+            and left.shape == right.shape and left.tobytes() == right.tobytes()
         )
     if dataclasses.is_dataclass(left) and type(left) is type(right):
         names = {field.name for field in dataclasses.fields(left)}
@@ -111,12 +108,8 @@ def test_a_golden_file_reads_back_row_by_row(tree: dict[str, Any]) -> None:
 
 
 def test_the_text_of_a_small_tree() -> None:
-    tree = {
-        "a": "plain",
-        "b": {"c": "1", "d": {}},
-        "e": {"shape": "2 1", "rows": ["1", "2"]},
-        "steps": {"one": [{"op": "reset", "label": "of course"}]},
-    }
+    tree = {"a": "plain", "b": {"c": "1", "d": {}}, "e": {"shape": "2 1", "rows": ["1", "2"]},
+            "steps": {"one": [{"op": "reset", "label": "of course"}]}}
     assert dump(tree) == (
         'a: plain\nb: {c: "1", d: {}}\ne:\n  shape: "2 1"\n  rows:\n    - "1"\n    - "2"\n'
         'steps:\n  one:\n    - {op: reset, label: "of course"}\n...\n'
@@ -164,15 +157,9 @@ def without_nan_payload(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 HANDED = arrays(FLOATS).map(without_nan_payload)
 PLAIN = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(10**30), 10**30)
-    | FLOATS
-    | LABELS
-    | HANDED
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | FLOATS | LABELS | HANDED
     | st.sampled_from([LAYER, ROPE, DECODER, AttentionConfig(4, 2, 2, 3), StoreConfig(2, 2, 2, 3)])
-    | st.just(np.array([1, -2], dtype=np.int64))
-    | st.just(np.array([True, False])),
+    | st.just(np.array([1, -2], dtype=np.int64)) | st.just(np.array([True, False])),
     lambda p: (
         st.lists(p, max_size=3) | st.lists(p, max_size=3).map(tuple) | st.dictionaries(LABELS, p, max_size=3)
     ),
@@ -190,12 +177,8 @@ EXPECTATIONS = st.one_of(
     st.builds(Length, IDS, st.integers(0, 99), st.none() | LABELS),
     st.builds(Shapes, IDS, st.dictionaries(LABELS, SHAPES, max_size=3)),
     st.builds(Declares, IDS, st.just("work.position"), PLAIN),
-    st.builds(
-        Refused,
-        IDS,
-        st.sampled_from([("full",), ("full", "non_finite")]),
-        st.dictionaries(st.sampled_from(["stage", "index", "value", "found"]), PLAIN, max_size=3),
-    ),
+    st.builds(Refused, IDS, st.sampled_from([("full",), ("full", "non_finite")]),
+              st.dictionaries(st.sampled_from(["stage", "index", "value", "found"]), PLAIN, max_size=3)),
     st.builds(Accepted, IDS),
     st.builds(Unchanged, LABELS, *[st.just("") | IDS] * 5),
     st.builds(InputsKept, IDS),
@@ -204,9 +187,7 @@ EXPECTATIONS = st.one_of(
 )
 OPERANDS = ["length", "lanes", "value", "batch_size", "capacity", "name", "step", "fresh", "layer", "other"]
 ARGUMENTS = st.dictionaries(
-    st.sampled_from(OPERANDS),
-    PLAIN | st.integers(-3, 9) | st.just((1, 0)) | HANDLES,
-    max_size=3,
+    st.sampled_from(OPERANDS), PLAIN | st.integers(-3, 9) | st.just((1, 0)) | HANDLES, max_size=3,
 )
 
 
@@ -224,26 +205,18 @@ def traces(draw: st.DrawFn) -> Trace:
             inputs = {"tokens": np.array([[draw(st.integers(-3, 9))]], dtype=np.int64)}
         steps.append(
             Operation(
-                op=op,
-                target="main",
-                layer=draw(st.sampled_from([None, "a"])),
-                inputs=inputs,
-                arguments=draw(ARGUMENTS),
-                expect=tuple(draw(st.lists(EXPECTATIONS, max_size=3))),
+                op=op, target="main", layer=draw(st.sampled_from([None, "a"])), inputs=inputs,
+                arguments=draw(ARGUMENTS), expect=tuple(draw(st.lists(EXPECTATIONS, max_size=3))),
                 watch=draw(st.sampled_from([None, (), ("main",), ("main/1", "main"), ("a b", "main")])),
                 label=draw(st.sampled_from(["", f"row {number}", f"{number}"])),
             )
         )
     return Trace(
-        id="found/steps",
-        level=level,
-        about="found by search",
-        layers={"a": SOURCES[level]},
+        id="found/steps", level=level, about="found by search", layers={"a": SOURCES[level]},
         caches={"main": CacheSpec("a", 2, draw(st.sampled_from([None, 4]))), "a b": CacheSpec("a", 1, 3)},
         steps=tuple(steps),
         needs=frozenset(draw(st.sets(st.sampled_from(["chunks", "poison", "gqa"])))),
-        optional=draw(st.booleans()),
-        kappa=draw(st.none() | st.floats(1, 1e9)),
+        optional=draw(st.booleans()), kappa=draw(st.none() | st.floats(1, 1e9)),
         dtype=draw(st.sampled_from(["float64", "bfloat16"])),
         seed=draw(st.none() | st.integers(0, 2**64)),
     )
@@ -279,9 +252,7 @@ def test_loaded_traces_survive_a_file(tree: dict[str, Any]) -> None:
 def test_derived_layers_and_operands_survive_a_file() -> None:
     other = dataclasses.replace(LAYER, heads=4, kv_heads=3, head_width=1)
     trace = Trace(
-        id="found/steps",
-        level="layer",
-        about="rewired",
+        id="found/steps", level="layer", about="rewired",
         layers={"a": SOURCES["layer"], "b": Derived("a", other, ("key",)), "c": Derived("b")},
         caches={"main": CacheSpec("a", 1, 4), "twin": CacheSpec("c", 1, 4)},
         steps=(

@@ -70,17 +70,13 @@ def golden(*, lanes: int = 2, rows: int = 3, width: int = 4, heads: int = 2, kv_
         "layers": {
             "a": {
                 "config": {
-                    "model_width": str(width),
-                    "heads": str(heads),
-                    "kv_heads": str(kv_heads),
+                    "model_width": str(width), "heads": str(heads), "kv_heads": str(kv_heads),
                     "head_width": str(d),
                     "rope": {"base": "100", "pairing": "adjacent", "max_positions": "16"},
                 },
                 "parameters": {
-                    "query": exacts(width, width),
-                    "key": exacts(width, inward, seed=2),
-                    "value": exacts(width, inward, seed=3),
-                    "output": exacts(width, width, seed=4),
+                    "query": exacts(width, width), "key": exacts(width, inward, seed=2),
+                    "value": exacts(width, inward, seed=3), "output": exacts(width, width, seed=4),
                 },
             },
             "b": {"from": "a", "rope": {"base": "200"}, "fresh": ""},
@@ -88,9 +84,7 @@ def golden(*, lanes: int = 2, rows: int = 3, width: int = 4, heads: int = 2, kv_
         "caches": {"main": {"layer": "a", "batch_size": str(lanes), "capacity": str(rows)}},
         "sequences": {
             "first": {
-                "layer": "a",
-                "rows": "x",
-                "exact": exact,
+                "layer": "a", "rows": "x", "exact": exact,
                 "kappa": {"output": "5490 73 393", "keys": "12.5 1 3"},
             }
         },
@@ -102,21 +96,10 @@ def golden(*, lanes: int = 2, rows: int = 3, width: int = 4, heads: int = 2, kv_
             ],
             "rejections": [
                 single[0],
-                {
-                    "op": "append",
-                    "cache": "main",
-                    "layer": "b",
-                    "rows": "x[1:2]",
-                    "rejected": {"kind": "cache_rope_mismatch"},
-                    "unchanged": "main",
-                },
-                {
-                    "op": "append",
-                    "cache": "main",
-                    "rows": "x[0:2]",
-                    "rejected": {"kind": "single_token_required", "found": "2"},
-                    "unchanged": "main",
-                },
+                {"op": "append", "cache": "main", "layer": "b", "rows": "x[1:2]",
+                 "rejected": {"kind": "cache_rope_mismatch"}, "unchanged": "main"},
+                {"op": "append", "cache": "main", "rows": "x[0:2]",
+                 "rejected": {"kind": "single_token_required", "found": "2"}, "unchanged": "main"},
             ],
         },
         "provenance": {"oracle": "none", "radius_log2": "-150"},
@@ -127,10 +110,7 @@ def golden(*, lanes: int = 2, rows: int = 3, width: int = 4, heads: int = 2, kv_
 def at_level(level: str) -> Tree:
     """A small file at one of the levels `attention`, `store` and `decoder`, with a sequence."""
     tree: Tree = {
-        "format": "kv-conformance-trace/1",
-        "id": "sample",
-        "level": level,
-        "about": "A small file.",
+        "format": "kv-conformance-trace/1", "id": "sample", "level": level, "about": "A small file.",
         **{"attention": _attention, "store": _store, "decoder": _decoder}[level](),
     }
     capacity = "none" if level == "store" else "4"
@@ -141,9 +121,7 @@ def at_level(level: str) -> Tree:
 def _attention() -> Tree:
     config = {"heads": "4", "kv_heads": "2", "key_width": "2", "value_width": "3"}
     exact = {
-        "output": decimals(1, 4, 2, 3),
-        "keys": decimals(1, 2, 2, 2),
-        "values": decimals(1, 2, 2, 3),
+        "output": decimals(1, 4, 2, 3), "keys": decimals(1, 2, 2, 2), "values": decimals(1, 2, 2, 3),
         "weights": triangle(1, 4, 2),
     }
     inputs = {"query": "q", "key": "k", "value": "v"}
@@ -165,8 +143,7 @@ def _store() -> Tree:
         "layers": {"a": {"config": config}},
         "sequences": {
             "s": {
-                "layer": "a",
-                "inputs": {"keys": "k", "values": "v"},
+                "layer": "a", "inputs": {"keys": "k", "values": "v"},
                 "exact": {"keys": keys, "values": values},
             }
         },
@@ -176,21 +153,12 @@ def _store() -> Tree:
 
 def _decoder() -> Tree:
     layer = {
-        "model_width": "4",
-        "heads": "2",
-        "kv_heads": "1",
-        "head_width": "2",
+        "model_width": "4", "heads": "2", "kv_heads": "1", "head_width": "2",
         "rope": {"base": "100", "pairing": "half", "max_positions": "8"},
     }
     config = {
-        "vocabulary": "5",
-        "layers": "2",
-        "layer": layer,
-        "feed_forward_width": "6",
-        "norm_epsilon": "1e-5",
-        "positions": "rope",
-        "tied": "true",
-        "biases": "false",
+        "vocabulary": "5", "layers": "2", "layer": layer, "feed_forward_width": "6", "norm_epsilon": "1e-5",
+        "positions": "rope", "tied": "true", "biases": "false",
     }
     weights = {"token_embedding.weight": exacts(5, 4), "gain": exacts(4)}
     exact = {"output": decimals(1, 3, 5), "keys.1": decimals(1, 1, 3, 2)}

@@ -24,16 +24,7 @@ Array = NDArray[np.float64]
 _MOST_ELEMENTS = 2**63 - 1
 
 _STAGES = (
-    "query",
-    "key",
-    "value",
-    "rotated_query",
-    "rotated_key",
-    "scores",
-    "weights",
-    "heads",
-    "merged",
-    "output",
+    "query", "key", "value", "rotated_query", "rotated_key", "scores", "weights", "heads", "merged", "output",
 )
 """Stages of a step in the order in which they are computed, and so refused."""
 _TRIANGLES = ("scores", "weights")
@@ -113,8 +104,7 @@ class ExactLayerAdapter:
             raise Rejected(
                 "capacity_exceeds_positions",
                 f"capacity {capacity}, but {config.rope.max_positions} positions",
-                expected=config.rope.max_positions,
-                found=capacity,
+                expected=config.rope.max_positions, found=capacity,
             )
         if batch_size * config.kv_heads * capacity * config.head_width > _MOST_ELEMENTS:
             raise Rejected("element_count_overflow", f"more than {_MOST_ELEMENTS} elements")
@@ -192,17 +182,13 @@ def _require_input(layer: _Layer, cache: _Cache, rows: Array) -> None:
         raise Rejected("empty_chunk", "an append takes at least one row")
     if batch != cache.batch_size:
         raise Rejected(
-            "input_batch_mismatch",
-            f"{batch} lanes for a cache of {cache.batch_size}",
-            expected=cache.batch_size,
-            found=batch,
+            "input_batch_mismatch", f"{batch} lanes for a cache of {cache.batch_size}",
+            expected=cache.batch_size, found=batch,
         )
     if width != layer.config.model_width:
         raise Rejected(
-            "input_width_mismatch",
-            f"rows of width {width} for a layer of {layer.config.model_width}",
-            expected=layer.config.model_width,
-            found=width,
+            "input_width_mismatch", f"rows of width {width} for a layer of {layer.config.model_width}",
+            expected=layer.config.model_width, found=width,
         )
 
 
@@ -214,12 +200,8 @@ def _require_geometry(layer: _Layer, cache: _Cache) -> None:
         ("cache_head_width_mismatch", one.head_width, other.head_width),
     ):
         if expected != found:
-            raise Rejected(
-                kind,
-                f"the cache was built for {expected}, the layer has {found}",
-                expected=expected,
-                found=found,
-            )
+            raise Rejected(kind, f"the cache was built for {expected}, the layer has {found}",
+                           expected=expected, found=found)
 
 
 def _require_binding(layer: _Layer, cache: _Cache) -> None:
@@ -230,28 +212,19 @@ def _require_binding(layer: _Layer, cache: _Cache) -> None:
     for index, (expected, found) in enumerate(zip(cache.revisions, layer.revisions(), strict=True)):
         if expected != found:
             raise Rejected(
-                "cache_layer_revision_mismatch",
-                f"the {PARAMETERS[index]} weights have been updated",
-                parameter=index,
-                expected=expected,
-                found=found,
+                "cache_layer_revision_mismatch", f"the {PARAMETERS[index]} weights have been updated",
+                parameter=index, expected=expected, found=found,
             )
     if cache.config.rope != layer.config.rope:
-        raise Rejected(
-            "cache_rope_mismatch",
-            "the layer rotates in another way than the cache was built for",
-            expected=cache.config.rope,
-            found=layer.config.rope,
-        )
+        raise Rejected("cache_rope_mismatch", "the layer rotates in another way than the cache was built for",
+                       expected=cache.config.rope, found=layer.config.rope)
 
 
 def _require_room(cache: _Cache, rows: Array) -> None:
     if cache.length + rows.shape[1] > cache.capacity:
         raise Rejected(
-            "full",
-            f"{rows.shape[1]} rows after {cache.length} do not fit into {cache.capacity}",
-            expected=cache.capacity,
-            found=cache.length + rows.shape[1],
+            "full", f"{rows.shape[1]} rows after {cache.length} do not fit into {cache.capacity}",
+            expected=cache.capacity, found=cache.length + rows.shape[1],
         )
 
 
@@ -260,10 +233,7 @@ def _require_finite(stage: str, numbers: Array) -> None:
     if outside.size:
         index = int(outside[0])
         raise Rejected(
-            "non_finite",
-            f"{stage} does not fit into float64",
-            stage=stage,
-            index=index,
+            "non_finite", f"{stage} does not fit into float64", stage=stage, index=index,
             value=float(numbers.ravel()[index]),
         )
 

@@ -88,7 +88,9 @@ def decoder_bound(
     units = Units.of(precision)
     with np.errstate(all="ignore"):
         coarse = composed(config, weights, given, units)
-        bound = DecoderBound(_known(coarse.logits), _known(coarse.keys), _known(coarse.values), coarse.size)
+        bound = DecoderBound(
+            _known(coarse.logits), _known(coarse.keys), _known(coarse.values), coarse.size
+        )
         if given.shape[1] * config.layer.model_width > MOST_FEATURES:
             return bound
         fine = linearised(config, weights, given, units)

@@ -61,3 +61,5 @@ def _rotated(config: DecoderConfig, heads: Operand, units: Units) -> Operand:
     turned = turn.apply(heads.exact)
     error = rotated_error(turn, heads.exact, turned, heads.error, units)
     return Operand(turned, np.asarray(error))
+
+

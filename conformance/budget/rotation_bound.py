@@ -64,6 +64,7 @@ class _Tables:
             lift=turn.both(_roundings(units) * (turn.angle != 0.0)),
         )
 
+
     def error(self, turn: Rotation, heads: Array, rotated: Array, error: Array) -> Array:
         """The error of one head or of all, before it is stored; `error` is that of the heads."""
         length = np.abs(rotated)

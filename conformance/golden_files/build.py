@@ -45,3 +45,4 @@ def fresh_tree(place: Catalog, file: str, *, proof: str) -> tuple[Tree, int]:
 
 def _derived(fixture: Fixture, _: Parsed, proof: str) -> tuple[Tree, int]:
     return derived_document(fixture, proof=proof)
+

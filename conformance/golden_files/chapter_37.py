@@ -41,9 +41,7 @@ def chapter_37(published: Tree) -> Fixture:
         "value the identity, output the exchange of the two heads",
         config=LayerConfig(4, 2, 2, 2, RopeConfig(100.0, "adjacent", 5)),
         parameters={
-            "query": identity(4),
-            "key": identity(4),
-            "value": identity(4),
+            "query": identity(4), "key": identity(4), "value": identity(4),
             "output": matrix(4, 4, lambda i, j: j == (i + 2) % 4),
         },
         capacity=4,
@@ -88,7 +86,6 @@ def chapter_37_document(given: Parsed, proof: str) -> tuple[Tree, int]:
 
 def _other_layers() -> Tree:
     """Layers that are not the one a cache was built for; the numbers of the first two do not matter."""
-
     def small(name: str, width: int, heads: int) -> Tree:
         head_width = width // heads
         weights = {
@@ -122,14 +119,8 @@ def _other_caches() -> Tree:
 def _two_tokens() -> list[Tree]:
     """Refused only by an implementation of one row a call, so a schedule by itself."""
     return [
-        {
-            "op": "append",
-            "cache": "of-2",
-            "rows": "x[0:2]",
-            "label": "two_tokens",
-            "rejected": {"kind": "single_token_required"},
-            "unchanged": "of-2",
-        },
+        {"op": "append", "cache": "of-2", "rows": "x[0:2]", "label": "two_tokens",
+         "rejected": {"kind": "single_token_required"}, "unchanged": "of-2"},
         {"op": "append", "cache": "of-2", "sequence": "first[0:1]"},
         {"op": "append", "cache": "of-2", "sequence": "first[1:2]"},
     ]
@@ -137,16 +128,10 @@ def _two_tokens() -> list[Tree]:
 
 def _rejections() -> list[Tree]:
     """The refused calls, each with its cache unchanged, and a lawful call after those that leave one."""
-
     def refused(label: str, name: str, kind: str, rows: str = "x[0:1]") -> Tree:
         return {
-            "op": "append",
-            "cache": name,
-            "layer": "main",
-            "rows": rows,
-            "label": label,
-            "rejected": {"kind": kind},
-            "unchanged": name,
+            "op": "append", "cache": name, "layer": "main", "rows": rows, "label": label,
+            "rejected": {"kind": kind}, "unchanged": name,
         }
 
     return [

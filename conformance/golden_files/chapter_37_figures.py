@@ -10,22 +10,13 @@ from reference_impl.exact import fixed_point
 _HEADS, _ROWS, _WIDTH = 2, 3, 2
 
 _REPORTED_WORK = (
-    "full_rows_per_projection",
-    "incremental_rows_per_projection",
-    "reused_rows_per_kv_projection",
+    "full_rows_per_projection", "incremental_rows_per_projection", "reused_rows_per_kv_projection",
     "avoided_rows_across_kv",
 )
 _RESET = ("allocation_reused", "storage_unchanged", "replay_identical")
 _REFUSED = (
-    "two_tokens",
-    "full_cache",
-    "model_mismatch",
-    "head_mismatch",
-    "layer_mismatch",
-    "rope_mismatch",
-    "rope_positions_mismatch",
-    "nonfinite_projection",
-    "unchanged",
+    "two_tokens", "full_cache", "model_mismatch", "head_mismatch", "layer_mismatch", "rope_mismatch",
+    "rope_positions_mismatch", "nonfinite_projection", "unchanged",
 )
 
 

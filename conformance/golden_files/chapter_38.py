@@ -47,8 +47,7 @@ def chapter_38_document(given: Parsed, proof: str) -> tuple[Tree, int]:
         "Figures as printed stand under 'published', the exact logits that they round from in 'sequences'.",
         "source": {"document": "a course on language models, chapter 38, which its chapter 37 names as next"},
         "inputs": {
-            "x": array((1, len(FIRST)), [map(str, FIRST)]),
-            "z": array((1, len(SECOND)), [map(str, SECOND)]),
+            "x": array((1, len(FIRST)), [map(str, FIRST)]), "z": array((1, len(SECOND)), [map(str, SECOND)]),
             "unknown": array((1, 1), [[str(CONFIG.vocabulary)]]),
         },
         "layers": {
@@ -77,7 +76,6 @@ def chapter_38_document(given: Parsed, proof: str) -> tuple[Tree, int]:
 
 def _pass(parameters: Mapping[str, Any], tokens: Sequence[int]) -> Callable[[Arithmetic], Rows]:
     """The full causal pass over these tokens, in any arithmetic."""
-
     def run(arithmetic: Arithmetic) -> Rows:
         found = exact_pass(CONFIG, parameters, tokens, arithmetic=arithmetic)
         kept = {
@@ -120,10 +118,7 @@ def _reset() -> Iterator[Tree]:
     yield {"op": "reset", "cache": "main", "expect": {"length": "0", "storage": "same"}}
     for i in range(CONFIG.layers):
         yield {
-            "op": "observe",
-            "cache": "main",
-            "layer": str(i),
-            "expect": {"length": "0"},
+            "op": "observe", "cache": "main", "layer": str(i), "expect": {"length": "0"},
             "requirement": "DECODE-RESET-LENGTH",
         }
 
@@ -142,12 +137,8 @@ def _rejections() -> Iterator[Tree]:
     """The refused calls of the chapter and those of the same kind, every layer as it was, and lawful ones."""
     yield _refused("decode_before_prefill", "decode", "main", "first[0:1]", "prefill_required")
     yield {
-        "op": "prefill",
-        "cache": "main",
-        "inputs": {"tokens": "unknown"},
-        "label": "unknown_token",
-        "rejected": {"kind": "token_out_of_vocabulary"},
-        "unchanged": _layers("main"),
+        "op": "prefill", "cache": "main", "inputs": {"tokens": "unknown"}, "label": "unknown_token",
+        "rejected": {"kind": "token_out_of_vocabulary"}, "unchanged": _layers("main"),
     }
     yield {**_call("prefill", "first", 0, 2), "label": "prompt"}
     yield _refused("prefill_nonempty", "prefill", "main", "first[0:2]", "prefill_not_empty")
@@ -161,11 +152,7 @@ def _rejections() -> Iterator[Tree]:
 
 def _refused(label: str, op: str, name: str, sequence: str, kind: str) -> Tree:
     return {
-        "op": op,
-        "cache": name,
-        "sequence": sequence,
-        "label": label,
-        "rejected": {"kind": kind},
+        "op": op, "cache": name, "sequence": sequence, "label": label, "rejected": {"kind": kind},
         "unchanged": _layers(name),
     }
 
@@ -183,11 +170,7 @@ def _reopened() -> Iterator[Tree]:
         ("changed_config", "changed", "configuration_mismatch"),
     ):
         yield {
-            "op": "reopen",
-            "cache": "main",
-            "layer": model,
-            "label": label,
-            "rejected": {"kind": kind},
+            "op": "reopen", "cache": "main", "layer": model, "label": label, "rejected": {"kind": kind},
             "unchanged": _layers("main"),
         }
     yield {"op": "reopen", "cache": "main", "layer": "main"}

@@ -38,8 +38,7 @@ def _add_regenerate(parser: argparse.ArgumentParser) -> None:
     _add_directory(parser)
     _add_proof(parser)
     parser.add_argument(
-        "--accept-figures",
-        action="store_true",
+        "--accept-figures", action="store_true",
         help="published figures were changed on purpose, because a quotation was wrong",
     )
 
@@ -52,9 +51,7 @@ def _add_directory(parser: argparse.ArgumentParser) -> None:
 
 def _add_proof(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--proof",
-        choices=("interval", "ball"),
-        default="interval",
+        "--proof", choices=("interval", "ball"), default="interval",
         help="what proves the digits: mpmath intervals, or the balls of python-flint where it is installed",
     )
 

@@ -18,7 +18,9 @@ PROVABLE_KAPPA = 9007.0
 FIELDS = ("output", "keys", "values", "weights")
 
 
-def sequence_kappa(config: LayerConfig, parameters: Mapping[str, Matrix], rows: Lanes) -> tuple[Tree, float]:
+def sequence_kappa(
+    config: LayerConfig, parameters: Mapping[str, Matrix], rows: Lanes
+) -> tuple[Tree, float]:
     """The condition of each field as the format writes it, and the largest of arithmetic plus angle.
 
     Each field has three numbers, arithmetic, storage and angle: the largest of its elements, rounded up to

@@ -39,9 +39,7 @@ def _head(document: Document) -> list[str]:
     ]
     bound = document.tree.get("bound", "1e-12")
     return [
-        f"{document.id} (level {document.level})",
-        document.about,
-        *caches,
+        f"{document.id} (level {document.level})", document.about, *caches,
         f"bound in float64: {bound}",
     ]
 

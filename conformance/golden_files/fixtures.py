@@ -52,17 +52,8 @@ class Fixture:
 
 
 def modular(
-    name: str,
-    about: str,
-    *,
-    heads: int,
-    kv_heads: int,
-    head_width: int,
-    batch: int,
-    capacity: int,
-    chunks: tuple[int, ...],
-    then: tuple[int, ...],
-    pairing: Pairing = "adjacent",
+    name: str, about: str, *, heads: int, kv_heads: int, head_width: int, batch: int, capacity: int,
+    chunks: tuple[int, ...], then: tuple[int, ...], pairing: Pairing = "adjacent",
 ) -> Fixture:
     """Generic rows and weights, every entry k/8 with |k| at most 6; model width is heads * head width."""
     inner, outer = heads * head_width, kv_heads * head_width
@@ -115,7 +106,6 @@ def extreme() -> Fixture:
 
 def mean() -> Fixture:
     """Query weights of zero: an output is the running mean of the values, a + b t for values a + 2 b t."""
-
     def progression(start: int, lane: int, sign: int, steps: int, quarter: int) -> Lanes:
         def entry(b: int, t: int, i: int) -> Fraction:
             if i >= 4:
@@ -147,7 +137,6 @@ def mean() -> Fixture:
 
 def weights() -> Fixture:
     """Constant content and one-hot values: an output row is the attention weights themselves."""
-
     def rows(content: Fraction, start: int, count: int) -> Lanes:
         def entry(_: int, t: int, i: int) -> Fraction | int:
             return content if i == 0 else int(i == 1 + (start + t) % 8)
@@ -180,64 +169,19 @@ def derived() -> tuple[Fixture, ...]:
     """Every fixture of golden/derived, in the order of their names."""
     grouped = "Grouped queries, two lanes, three rotary frequencies, no slot to spare: most faults show."
     found = (
-        modular(
-            "mod-gqa-adjacent",
-            f"{grouped} Features (2i, 2i+1) are paired.",
-            heads=4,
-            kv_heads=2,
-            head_width=6,
-            batch=2,
-            capacity=7,
-            chunks=(2, 1, 3, 1),
-            then=(1, 3, 1),
-        ),
-        modular(
-            "mod-gqa-half",
-            f"{grouped} Features (i, i + d/2) are paired.",
-            heads=4,
-            kv_heads=2,
-            head_width=6,
-            batch=2,
-            capacity=7,
-            chunks=(2, 1, 3, 1),
-            then=(1, 3, 1),
-            pairing="half",
-        ),
-        modular(
-            "mod-gqa6",
-            "Six query heads on three key/value heads, three lanes: tells repeated heads "
-            "from tiled ones, and any order of heads from any other.",
-            heads=6,
-            kv_heads=3,
-            head_width=4,
-            batch=3,
-            capacity=5,
-            chunks=(1, 3, 1),
-            then=(2, 1),
-        ),
-        modular(
-            "mod-mqa",
-            "Multi-query: three query heads share one key/value head.",
-            heads=3,
-            kv_heads=1,
-            head_width=4,
-            batch=2,
-            capacity=6,
-            chunks=(3, 1, 2),
-            then=(1, 2),
-        ),
-        modular(
-            "mod-square",
-            "As many key/value heads as query heads, square unsymmetric weights, one lane: "
-            "for implementations that know no groups and take one row at a time.",
-            heads=2,
-            kv_heads=2,
-            head_width=4,
-            batch=1,
-            capacity=7,
-            chunks=(3, 2),
-            then=(1, 2),
-        ),
+        modular("mod-gqa-adjacent", f"{grouped} Features (2i, 2i+1) are paired.",
+                heads=4, kv_heads=2, head_width=6, batch=2, capacity=7, chunks=(2, 1, 3, 1), then=(1, 3, 1)),
+        modular("mod-gqa-half", f"{grouped} Features (i, i + d/2) are paired.",
+                heads=4, kv_heads=2, head_width=6, batch=2, capacity=7, chunks=(2, 1, 3, 1), then=(1, 3, 1),
+                pairing="half"),
+        modular("mod-gqa6", "Six query heads on three key/value heads, three lanes: tells repeated heads "
+                "from tiled ones, and any order of heads from any other.",
+                heads=6, kv_heads=3, head_width=4, batch=3, capacity=5, chunks=(1, 3, 1), then=(2, 1)),
+        modular("mod-mqa", "Multi-query: three query heads share one key/value head.",
+                heads=3, kv_heads=1, head_width=4, batch=2, capacity=6, chunks=(3, 1, 2), then=(1, 2)),
+        modular("mod-square", "As many key/value heads as query heads, square unsymmetric weights, one lane: "
+                "for implementations that know no groups and take one row at a time.",
+                heads=2, kv_heads=2, head_width=4, batch=1, capacity=7, chunks=(3, 2), then=(1, 2)),
         extreme(),
         mean(),
         weights(),

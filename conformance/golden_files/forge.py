@@ -43,10 +43,8 @@ def forge_document(given: Parsed, _: str) -> tuple[Tree, int]:
         "layers": {
             "main": {
                 "config": {
-                    "layers": str(_LAYERS),
-                    "kv_heads": str(_HEADS),
-                    "key_width": str(_WIDTHS["keys"]),
-                    "value_width": str(_WIDTHS["values"]),
+                    "layers": str(_LAYERS), "kv_heads": str(_HEADS),
+                    "key_width": str(_WIDTHS["keys"]), "value_width": str(_WIDTHS["values"]),
                 }
             }
         },
@@ -85,9 +83,7 @@ def _life(chunks: list[int]) -> Iterator[Tree]:
         for rows in chunks:
             for layer, sequence in enumerate(sequences):
                 yield {
-                    "op": "append",
-                    "cache": "main",
-                    "layer": str(layer),
+                    "op": "append", "cache": "main", "layer": str(layer),
                     "sequence": f"{sequence}[{start}:{start + rows}]",
                 }
             start += rows

@@ -33,9 +33,7 @@ def modular_matrix(height: int, width: int, *, a: int, b: int, s: int) -> Matrix
 def modular_rows(batch: int, rows: int, width: int, *, shift: int = 0) -> Lanes:
     """(((5 b + 7 t + 3 i + 2 t i + b t^2 + shift) mod 13) - 6) / 8: lanes differ by more than a constant."""
     return lanes(
-        batch,
-        rows,
-        width,
+        batch, rows, width,
         lambda b, t, i: Fraction((5 * b + 7 * t + 3 * i + 2 * t * i + b * t * t + shift) % 13 - 6, 8),
     )
 

@@ -124,5 +124,6 @@ def _without_doubles(found: list[Difference]) -> list[Difference]:
     """A changed digit shows in the manifest and in the fresh computation; the second says more."""
     explained = {(one.file, one.line) for one in found if "manifest records" not in one.problem}
     return [
-        one for one in found if "manifest records" not in one.problem or (one.file, one.line) not in explained
+        one for one in found
+        if "manifest records" not in one.problem or (one.file, one.line) not in explained
     ]

@@ -33,25 +33,15 @@ class _Forge(ForgeDecoderAdapter):
         self._declaration = given
 
 
-@killer(
-    "forge_cache_reset_alone",
-    fault="RESET-KEEPS-POSITION",
-    violates="DECODE-RESET-REPLAY",
-    level="decoder",
-    says="the cache is reset and the model's counter is not",
-)
+@killer("forge_cache_reset_alone", fault="RESET-KEEPS-POSITION", violates="DECODE-RESET-REPLAY",
+        level="decoder", says="the cache is reset and the model's counter is not")
 class _CacheAlone(_Forge):
     def reset(self, session: ForgeSession) -> None:
         session.cache.reset()
 
 
-@killer(
-    "forge_counter_reset_alone",
-    fault="RESET-KEEPS-LENGTH",
-    violates="DECODE-RESET-LENGTH",
-    level="decoder",
-    says="the model's counter is reset and the cache is not",
-)
+@killer("forge_counter_reset_alone", fault="RESET-KEEPS-LENGTH", violates="DECODE-RESET-LENGTH",
+        level="decoder", says="the model's counter is reset and the cache is not")
 class _CounterAlone(_Forge):
     def reset(self, session: ForgeSession) -> None:
         session.model.reset_position()
@@ -67,13 +57,8 @@ class _WrongPlaceDecoder(ForgeDecoder):
         return attended, turned
 
 
-@killer(
-    "forge_appended_in_front",
-    fault="WRITE-SLOT-SHIFT",
-    violates="DECODE-EARLIER-ROWS",
-    level="decoder",
-    says="new rows are kept in front of the old ones, which attention, blind to order, does not show",
-)
+@killer("forge_appended_in_front", fault="WRITE-SLOT-SHIFT", violates="DECODE-EARLIER-ROWS", level="decoder",
+        says="new rows are kept in front of the old ones, which attention, blind to order, does not show")
 class _AppendedInFront(_Forge):
     model_class = _WrongPlaceDecoder
 
@@ -86,13 +71,8 @@ class _MiscountedDecoder(ForgeDecoder):
         return logits
 
 
-@killer(
-    "forge_position_miscounted",
-    fault="POS-OFFSET-DRIFT",
-    violates="DECODE-SELF-AGREEMENT",
-    level="decoder",
-    says="the counter moves one too far from the second token on",
-)
+@killer("forge_position_miscounted", fault="POS-OFFSET-DRIFT", violates="DECODE-SELF-AGREEMENT",
+        level="decoder", says="the counter moves one too far from the second token on")
 class _Miscounted(_Forge):
     model_class = _MiscountedDecoder
 
@@ -103,13 +83,8 @@ class _NeverWrittenDecoder(ForgeDecoder):
         return after, past if past is not None and block == 1 else pair
 
 
-@killer(
-    "forge_write_never_happens",
-    fault="WRITE-SKIPPED",
-    violates="DECODE-SELF-AGREEMENT",
-    level="decoder",
-    says="one layer keeps the rows of its first call only",
-)
+@killer("forge_write_never_happens", fault="WRITE-SKIPPED", violates="DECODE-SELF-AGREEMENT", level="decoder",
+        says="one layer keeps the rows of its first call only")
 class _NeverWritten(_Forge):
     model_class = _NeverWrittenDecoder
 
@@ -121,12 +96,7 @@ class _TopLeftDecoder(ForgeDecoder):
         return super()._attention(at, rows, past, start, top_left)
 
 
-@killer(
-    "forge_mask_top_left",
-    fault="MASK-TOPLEFT-CHUNK",
-    violates="DECODE-CHUNKS",
-    level="decoder",
-    says="a later part of a prompt is masked as if it were the first",
-)
+@killer("forge_mask_top_left", fault="MASK-TOPLEFT-CHUNK", violates="DECODE-CHUNKS", level="decoder",
+        says="a later part of a prompt is masked as if it were the first")
 class _TopLeft(_Forge):
     model_class = _TopLeftDecoder

@@ -9,13 +9,8 @@ from conformance.killers.open_decoder import OpenDecoderAdapter
 from conformance.killers.open_decoder_state import DECODE, Array, Call, OpenSession, prompt_first, without
 
 
-@killer(
-    "decoder_phase_survives_reset",
-    fault="RESET-KEEPS-LENGTH",
-    violates="DECODE-RESET-PHASE",
-    level="decoder",
-    says="after a reset a decode is still taken",
-)
+@killer("decoder_phase_survives_reset", fault="RESET-KEEPS-LENGTH", violates="DECODE-RESET-PHASE",
+        level="decoder", says="after a reset a decode is still taken")
 class _PhaseSurvives(OpenDecoderAdapter):
     decode_checks = without(DECODE, prompt_first)
 
@@ -29,13 +24,8 @@ class _PhaseSurvives(OpenDecoderAdapter):
         call.session.notes["once"] = True
 
 
-@killer(
-    "decoder_work_survives_reset",
-    fault="RESET-KEEPS-LENGTH",
-    violates="DECODE-RESET-WORK",
-    level="decoder",
-    says="a reset keeps the work counts",
-)
+@killer("decoder_work_survives_reset", fault="RESET-KEEPS-LENGTH", violates="DECODE-RESET-WORK",
+        level="decoder", says="a reset keeps the work counts")
 class _WorkSurvives(OpenDecoderAdapter):
     def reset(self, session: OpenSession) -> None:
         work = session.work
@@ -43,13 +33,8 @@ class _WorkSurvives(OpenDecoderAdapter):
         session.work = work
 
 
-@killer(
-    "decoder_reset_clears",
-    fault="RESET-KEEPS-LENGTH",
-    violates="DECODE-RESET-STORAGE",
-    level="decoder",
-    says="a reset writes zeros into every buffer",
-)
+@killer("decoder_reset_clears", fault="RESET-KEEPS-LENGTH", violates="DECODE-RESET-STORAGE", level="decoder",
+        says="a reset writes zeros into every buffer")
 class _ResetClears(OpenDecoderAdapter):
     def reset(self, session: OpenSession) -> None:
         super().reset(session)
@@ -57,13 +42,8 @@ class _ResetClears(OpenDecoderAdapter):
             buffer[...] = 0.0
 
 
-@killer(
-    "decoder_reset_rebuilds_last_layer",
-    fault="RESET-KEEPS-LENGTH",
-    violates="DECODE-RESET-STORAGE",
-    level="decoder",
-    says="a reset builds the cache of the last layer anew",
-)
+@killer("decoder_reset_rebuilds_last_layer", fault="RESET-KEEPS-LENGTH", violates="DECODE-RESET-STORAGE",
+        level="decoder", says="a reset builds the cache of the last layer anew")
 class _ResetRebuilds(OpenDecoderAdapter):
     def reset(self, session: OpenSession) -> None:
         super().reset(session)
@@ -71,13 +51,8 @@ class _ResetRebuilds(OpenDecoderAdapter):
         session.keys[-1] = session.keys[-1].copy()
 
 
-@killer(
-    "decoder_old_rows_seen_after_reset",
-    fault="RESET-KEEPS-LENGTH",
-    violates="DECODE-RESET-INFLUENCE",
-    level="decoder",
-    says="the first decode after a reset mixes in a row beyond the length",
-)
+@killer("decoder_old_rows_seen_after_reset", fault="RESET-KEEPS-LENGTH", violates="DECODE-RESET-INFLUENCE",
+        level="decoder", says="the first decode after a reset mixes in a row beyond the length")
 class _OldRowsSeen(OpenDecoderAdapter):
     def reset(self, session: OpenSession) -> None:
         session.notes["old"] = session.lengths[0]
@@ -92,13 +67,8 @@ class _OldRowsSeen(OpenDecoderAdapter):
         return np.concatenate([rows[:, :, :-1], stale], axis=2)
 
 
-@killer(
-    "decoder_reset_leaves_one_row",
-    fault="ROLLBACK-NOOP",
-    violates="DECODE-RESET-LENGTH",
-    level="decoder",
-    says="a reset leaves one row in every layer",
-)
+@killer("decoder_reset_leaves_one_row", fault="ROLLBACK-NOOP", violates="DECODE-RESET-LENGTH",
+        level="decoder", says="a reset leaves one row in every layer")
 class _LeavesOneRow(OpenDecoderAdapter):
     def reset(self, session: OpenSession) -> None:
         lengths = session.lengths
@@ -106,13 +76,8 @@ class _LeavesOneRow(OpenDecoderAdapter):
         session.lengths = [min(length, 1) for length in lengths]
 
 
-@killer(
-    "decoder_replay_from_memory",
-    fault="KEY-INCOMPLETE",
-    violates="DECODE-RESET-INFLUENCE",
-    level="decoder",
-    says="logits of decodes are remembered by the length alone, also over a reset",
-)
+@killer("decoder_replay_from_memory", fault="KEY-INCOMPLETE", violates="DECODE-RESET-INFLUENCE",
+        level="decoder", says="logits of decodes are remembered by the length alone, also over a reset")
 class _ReplayFromMemory(OpenDecoderAdapter):
     def logits(self, call: Call, normed: Array) -> Array:
         known = call.session.notes.setdefault("known", {})
@@ -124,13 +89,8 @@ class _ReplayFromMemory(OpenDecoderAdapter):
         return made.copy()
 
 
-@killer(
-    "decoder_newest_row_overwritten",
-    fault="WRITE-SLOT-SHIFT",
-    violates="DECODE-EARLIER-ROWS",
-    level="decoder",
-    says="a decode writes its row over the newest one as well as behind it",
-)
+@killer("decoder_newest_row_overwritten", fault="WRITE-SLOT-SHIFT", violates="DECODE-EARLIER-ROWS",
+        level="decoder", says="a decode writes its row over the newest one as well as behind it")
 class _NewestOverwritten(OpenDecoderAdapter):
     def write(self, call: Call, layer: int) -> None:
         super().write(call, layer)
@@ -138,13 +98,8 @@ class _NewestOverwritten(OpenDecoderAdapter):
             call.session.keys[layer][:, :, call.start - 1] = call.candidates[layer][0][:, :, 0]
 
 
-@killer(
-    "decoder_joined_by_concatenation",
-    fault="GROW-CORRUPT",
-    violates="DECODE-STORAGE",
-    level="decoder",
-    says="every decode makes new buffers of the same size",
-)
+@killer("decoder_joined_by_concatenation", fault="GROW-CORRUPT", violates="DECODE-STORAGE", level="decoder",
+        says="every decode makes new buffers of the same size")
 class _Joined(OpenDecoderAdapter):
     def commit(self, call: Call) -> None:
         session = call.session
@@ -154,13 +109,8 @@ class _Joined(OpenDecoderAdapter):
         super().commit(call)
 
 
-@killer(
-    "decoder_lane_0_in_all",
-    fault="BATCH-ROW-BOOKKEEPING",
-    violates="DECODE-LANES",
-    level="decoder",
-    says="decodes take the token of lane 0 for every lane",
-)
+@killer("decoder_lane_0_in_all", fault="BATCH-ROW-BOOKKEEPING", violates="DECODE-LANES", level="decoder",
+        says="decodes take the token of lane 0 for every lane")
 class _Lane0(OpenDecoderAdapter):
     def embed(self, call: Call) -> Array:
         if not call.is_prefill:
@@ -168,13 +118,8 @@ class _Lane0(OpenDecoderAdapter):
         return super().embed(call)
 
 
-@killer(
-    "decoder_mean_over_lanes",
-    fault="BLOCK-REUSE-LEAK",
-    violates="DECODE-LANES",
-    level="decoder",
-    says="the final norm takes its mean square over all lanes",
-)
+@killer("decoder_mean_over_lanes", fault="BLOCK-REUSE-LEAK", violates="DECODE-LANES", level="decoder",
+        says="the final norm takes its mean square over all lanes")
 class _MeanOverLanes(OpenDecoderAdapter):
     def logits(self, call: Call, normed: Array) -> Array:
         level = np.sqrt(np.mean(normed * normed, axis=(0, 2), keepdims=True) + 1.0)
@@ -207,24 +152,14 @@ class _FromHistory(OpenDecoderAdapter):
         return logits[:, -tokens.shape[1] :]
 
 
-@killer(
-    "decoder_keeps_callers_tokens",
-    fault="ALIAS-SHARED-STATE",
-    violates="DECODE-TOKENS",
-    level="decoder",
-    says="the caller's arrays are kept as the history from which later calls are computed",
-)
+@killer("decoder_keeps_callers_tokens", fault="ALIAS-SHARED-STATE", violates="DECODE-TOKENS", level="decoder",
+        says="the caller's arrays are kept as the history from which later calls are computed")
 class _KeepsTokens(_FromHistory):
     pass
 
 
-@killer(
-    "decoder_writes_callers_tokens",
-    fault="READONLY-MUTATION",
-    violates="DECODE-TOKENS",
-    level="decoder",
-    says="a call writes into the token array that it is given",
-)
+@killer("decoder_writes_callers_tokens", fault="READONLY-MUTATION", violates="DECODE-TOKENS", level="decoder",
+        says="a call writes into the token array that it is given")
 class _WritesTokens(OpenDecoderAdapter):
     def decode(self, session: OpenSession, tokens: Array) -> Array:
         logits = super().decode(session, tokens)
@@ -232,13 +167,8 @@ class _WritesTokens(OpenDecoderAdapter):
         return logits
 
 
-@killer(
-    "decoder_counts_without_prompt",
-    fault="LEN-CAPACITY-CONFUSION",
-    violates="DECODE-WORK",
-    level="decoder",
-    says="work counts leave out the scores of the prompt",
-)
+@killer("decoder_counts_without_prompt", fault="LEN-CAPACITY-CONFUSION", violates="DECODE-WORK",
+        level="decoder", says="work counts leave out the scores of the prompt")
 class _CountsWithoutPrompt(OpenDecoderAdapter):
     def count_work(self, call: Call) -> None:
         scores = call.session.work["cached_scores"]
@@ -247,13 +177,8 @@ class _CountsWithoutPrompt(OpenDecoderAdapter):
             call.session.work["cached_scores"] = scores
 
 
-@killer(
-    "decoder_counts_one_lane",
-    fault="BATCH-ROW-BOOKKEEPING",
-    violates="DECODE-WORK",
-    level="decoder",
-    says="scores are counted for one lane, whatever the batch",
-)
+@killer("decoder_counts_one_lane", fault="BATCH-ROW-BOOKKEEPING", violates="DECODE-WORK", level="decoder",
+        says="scores are counted for one lane, whatever the batch")
 class _CountsOneLane(OpenDecoderAdapter):
     def count_work(self, call: Call) -> None:
         before = dict(call.session.work)

@@ -168,7 +168,9 @@ def _lanes(rows: Rows) -> Trace:
     for n in range(4):
         steps.append(appended(rows, "main", n, n + 1, label=f"row {n}"))
         steps.append(
-            appended(permuted, "permuted", n, n + 1, label=f"permuted row {n}", output="ISOLATE-LANES")
+            appended(
+                permuted, "permuted", n, n + 1, label=f"permuted row {n}", output="ISOLATE-LANES"
+            )
         )
         kept = Same(
             "ISOLATE-LANES", "output", f"row {n}", lanes=(0, 2), other_lanes=(0, 2),

@@ -1,8 +1,8 @@
 """Trace files: strict YAML in, traces out, and back. The format stands in `docs/trace-format.md`.
 
-document = load("golden/derived/mod-square.yaml")
-for trace in document.traces(): ...
-text = dump(from_trace(trace))
+    document = load("golden/derived/mod-square.yaml")
+    for trace in document.traces(): ...
+    text = dump(from_trace(trace))
 """
 
 from __future__ import annotations

@@ -88,3 +88,4 @@ def _is_chunk(step: Operation) -> bool:
 def _is_grouped(config: Any) -> bool:
     plain = config.layer if isinstance(config, DecoderConfig) else config
     return not isinstance(plain, StoreConfig) and plain.kv_heads < plain.heads
+

@@ -70,7 +70,6 @@ _READ: Mapping[str, Callable[[Cursor, Rows], Any]] = {
     "decoder": lambda cursor, _: read_config(cursor, "decoder"),
 }
 
-
 def write_plain(value: Any) -> dict[str, Any]:
     """The tree of a value. Raises ValueError for a value that has no form in a file."""
     for kind, name, write in _WRITE:

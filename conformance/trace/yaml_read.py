@@ -27,16 +27,7 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
 
 REQUIRED = ("format", "id", "level", "about", "layers", "caches", "schedules")
 OPTIONAL = (
-    "source",
-    "inputs",
-    "sequences",
-    "bound",
-    "kappa",
-    "needs",
-    "dtype",
-    "optional",
-    "seed",
-    "provenance",
+    "source", "inputs", "sequences", "bound", "kappa", "needs", "dtype", "optional", "seed", "provenance",
     "published",
 )
 
@@ -131,15 +122,8 @@ def _read_traces(
             found = needed_features(steps, layers, scope.configs)
         traces.append(
             Trace(
-                id=f"{name}/{key}",
-                level=scope.level,
-                layers=layers,
-                caches=caches,
-                steps=steps,
-                needs=found,
-                file=entry.parsed.file,
-                line=entry.parsed.line(entry.path),
-                **shared,
+                id=f"{name}/{key}", level=scope.level, layers=layers, caches=caches, steps=steps, needs=found,
+                file=entry.parsed.file, line=entry.parsed.line(entry.path), **shared,
             )
         )
     return tuple(traces)

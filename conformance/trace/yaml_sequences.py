@@ -73,14 +73,8 @@ def read_sequence(
         for name, entry in given["kappa"].fields((), tuple(exact)).items():
             kappa[name] = entry.settings(3)
     return Sequence(
-        name=str(cursor.path[-1]),
-        level=level,
-        layer=given["layer"].text(),
-        batch_size=batch,
-        length=length,
-        inputs=arrays,
-        exact=exact,
-        kappa=kappa,  # type: ignore[arg-type]
+        name=str(cursor.path[-1]), level=level, layer=given["layer"].text(), batch_size=batch, length=length,
+        inputs=arrays, exact=exact, kappa=kappa,  # type: ignore[arg-type]
     )
 
 
@@ -156,17 +150,9 @@ def _exact_shapes(config: Any, batch: int, length: int) -> dict[str, tuple[int, 
     if isinstance(config, LayerConfig):
         queries, rows = (B, config.heads, T, config.head_width), (B, config.kv_heads, T, config.head_width)
         return {
-            "output": (B, T, config.model_width),
-            "keys": rows,
-            "values": rows,
-            "weights": (*queries[:3], T),
-            "query": queries,
-            "key": rows,
-            "value": rows,
-            "rotated_query": queries,
-            "rotated_key": rows,
-            "heads": queries,
-            "merged": (B, T, config.heads * config.head_width),
+            "output": (B, T, config.model_width), "keys": rows, "values": rows, "weights": (*queries[:3], T),
+            "query": queries, "key": rows, "value": rows, "rotated_query": queries, "rotated_key": rows,
+            "heads": queries, "merged": (B, T, config.heads * config.head_width),
         }
     keys = (B, config.kv_heads, T, config.key_width)
     values = (B, config.kv_heads, T, config.value_width)

@@ -135,9 +135,7 @@ class Shorthand:
 
     def _storage_kept(self) -> Unchanged:
         return Unchanged(
-            self.target,
-            storage=self._filed("RESET-BYTES"),
-            addresses=self._filed("RESET-ADDRESSES"),
+            self.target, storage=self._filed("RESET-BYTES"), addresses=self._filed("RESET-ADDRESSES"),
             capacity="" if self.level == "decoder" else self._filed("RESET-CAPACITY"),
         )
 

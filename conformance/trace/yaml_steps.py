@@ -24,19 +24,8 @@ from conformance.trace.yaml_short import Shorthand
 from conformance.trace.yaml_tree import short
 
 COMMON = (
-    "cache",
-    "layer",
-    "label",
-    "watch",
-    "inputs",
-    "arguments",
-    "requirement",
-    "expect",
-    "expectations",
-    "rejected",
-    "unchanged",
-    "accepted",
-    "replays",
+    "cache", "layer", "label", "watch", "inputs", "arguments", "requirement", "expect", "expectations",
+    "rejected", "unchanged", "accepted", "replays",
 )
 CALLS = ("append", "full_prefix", "prefill", "decode")
 """Operations that take rows: of an input (`rows`) or of a sequence, which also says what must come out."""
@@ -113,14 +102,8 @@ class _Reader:
         inputs = self._inputs(given, op, part)
         observed = target if slot is None else f"{target}/{slot}"
         short = Shorthand(
-            given=given,
-            op=op,
-            level=self.scope.level,
-            target=target,
-            observed=observed,
-            sequences=self.scope.sequences,
-            bound=self.scope.bound,
-            numbers=self.scope.numbers,
+            given=given, op=op, level=self.scope.level, target=target, observed=observed,
+            sequences=self.scope.sequences, bound=self.scope.bound, numbers=self.scope.numbers,
             override=read_requirement(given["requirement"]) if "requirement" in given else "",
         )
         expected = [*short.read(part, self._replayed(given))]
@@ -137,12 +120,7 @@ class _Reader:
             )
         self._note_label(given)
         return Operation(
-            op=op,
-            target=target,
-            layer=layer,
-            inputs=inputs,
-            arguments=arguments,
-            expect=tuple(expected),
+            op=op, target=target, layer=layer, inputs=inputs, arguments=arguments, expect=tuple(expected),
             watch=self._watch(given, target, (observed, *kept)),
         )
 
