@@ -18,6 +18,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from conformance.commands.progress import Progress
 from conformance.killers import killers
 from conformance.search import search
 
@@ -48,11 +49,11 @@ def main() -> int:
     if options.sample:
         names = random.Random(options.seed).sample(names, options.sample)
     found = []
-    with ProcessPoolExecutor(2) as pool:
-        for result in pool.map(drive, [(name, options.budget, options.seed) for name in names]):
+    jobs = [(name, options.budget, options.seed) for name in names]
+    with ProcessPoolExecutor(2) as pool, Progress(sys.stderr, what="killers") as progress:
+        for result in pool.map(drive, jobs):
             found.append(result)
-            if sys.stderr.isatty():
-                print(f"\r{len(found)} of {len(names)} killers, {result[0]:60}", end="", file=sys.stderr)
+            progress.show(len(found), len(names), result[0])
     times = [seconds for _, seconds, _ in found if seconds is not None]
     missed = [(name, played) for name, seconds, played in found if seconds is None]
     lines = [

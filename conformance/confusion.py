@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
@@ -69,9 +69,7 @@ def confusion(
 def told(found: Sequence[Diagnosis]) -> str:
     """The result in words: how often the own class came first, and every confusion with its reason."""
     wrong = [one for one in found if not one.right]
-    alone = sum(one.named == (one.killer,) for one in found)
-    lines = [_share("own class first", len(found) - len(wrong), len(found))]
-    lines.append(_share("the killer itself, and no other", alone, len(found)))
+    lines = [*_shares(found)]
     kinds = Counter((one.fault, one.first_fault or "none") for one in wrong)
     for (fault, taken), count in kinds.most_common():
         lines.append(f"  {fault} taken for {taken}: {count}")
@@ -83,8 +81,6 @@ def told(found: Sequence[Diagnosis]) -> str:
 
 def page(found: Sequence[Diagnosis], date: str) -> str:
     """The result as a page of the documentation."""
-    wrong = [one for one in found if not one.right]
-    alone = sum(one.named == (one.killer,) for one in found)
     lines = [
         "# Confusion",
         "",
@@ -92,12 +88,11 @@ def page(found: Sequence[Diagnosis], date: str) -> str:
         "it were an unknown implementation, against all killers of its level, in the second that a failing",
         "run has for it.",
         "",
-        f"- {_share('own class first', len(found) - len(wrong), len(found))}",
-        f"- {_share('the killer itself, and no other', alone, len(found))}",
+        *(f"- {share}" for share in _shares(found)),
         "",
         "## Taken for another class, or for none",
         "",
-        *(f"- {_reason(one, '`')}" for one in wrong),
+        *(f"- {_reason(one, '`')}" for one in found if not one.right),
         "",
         "## Groups",
         "",
@@ -110,8 +105,13 @@ def page(found: Sequence[Diagnosis], date: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _share(what: str, count: int, of: int) -> str:
-    return f"{what}: {count} of {of} ({100 * count / of:.1f} %)"
+def _shares(found: Sequence[Diagnosis]) -> Iterator[str]:
+    counts = {
+        "own class first": sum(one.right for one in found),
+        "the killer itself, and no other": sum(one.named == (one.killer,) for one in found),
+    }
+    for what, count in counts.items():
+        yield f"{what}: {count} of {len(found)} ({100 * count / len(found):.1f} %)"
 
 
 def _reason(one: Diagnosis, quote: str = "") -> str:

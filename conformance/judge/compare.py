@@ -56,12 +56,6 @@ def worst(
     )
 
 
-def within(observed: NDArray[Any], expected: NDArray[Any], bound: float | NDArray[Any]) -> bool:
-    """Whether every element keeps its bound; what is not finite may be right all the same, see `worst`."""
-    with np.errstate(all="ignore"):
-        return bool((np.abs(_wide(observed) - _wide(expected)) <= bound).all())
-
-
 def _at(limit: Wide, index: tuple[int, ...]) -> float:
     """The bound that holds at an index: it may be one number, or have axes of length 1."""
     if limit.ndim == 0:

@@ -72,7 +72,7 @@ def judge(
         for record in playthrough.records:
             if record.index in known:
                 continue
-            sight = Sight(playthrough, record, declaration, findings_only, measured)
+            sight = Sight(playthrough, record, declaration, findings_only, measured and not findings_only)
             astray = [_told(check, _kind_astray(sight, check.requirement)) for check in _astray(sight)]
             checks += astray or (c for c in _step(sight) if c is not PASSED)
     return checks

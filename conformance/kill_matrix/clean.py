@@ -47,6 +47,7 @@ class _CleanPlays:
     """The plays of one clean class in one form under one declaration, made when they are asked for."""
 
     def __init__(self, clean: type, form: Mapping[str, Any], declaration: Declaration) -> None:
+        self.clean = clean
         self._called: set[str] = set()
         self._adapter = noting_class(clean, form, self._called)()
         self.remembered = _memory(clean)
@@ -67,14 +68,14 @@ class _CleanPlays:
         return self._plays[trace.id]
 
 
-def findings(trace: Trace, adapter: Any, declaration: Declaration) -> list[Check]:
+def findings(adapter: Any, declaration: Declaration, trace: Trace) -> list[Check]:
     """What does not pass when an adapter plays the whole trace and every step is judged."""
     return judge(play(trace, adapter), declaration, findings_only=True)
 
 
 def take_what_is_remembered(adapter: Any, declaration: Declaration) -> _CleanPlays | None:
     """Spare an adapter what its clean class has computed; the plays of that class, if there is one."""
-    clean = _clean_class(adapter)
+    clean = next((kind for kind in type(adapter).__mro__ if kind in CLEAN), None)
     if clean is None:
         return None
     plays = _clean_plays(clean, type(adapter), declaration)
@@ -83,23 +84,20 @@ def take_what_is_remembered(adapter: Any, declaration: Declaration) -> _CleanPla
     return plays
 
 
-def _clean_class(adapter: Any) -> type | None:
-    return next((kind for kind in type(adapter).__mro__ if kind in CLEAN), None)
-
-
 class AgainstClean:
     """A killer beside the clean class that it is made from, if there is one."""
 
     def __init__(self, adapter: Any, declaration: Declaration) -> None:
         self.adapter, self.declaration = adapter, declaration
-        clean = _clean_class(adapter)
-        self._changed = None if clean is None else changed_places(type(adapter), clean)
         self._plays = take_what_is_remembered(adapter, declaration)
+        self._changed: frozenset[str] | None = None
+        if self._plays is not None:
+            self._changed = changed_places(type(adapter), self._plays.clean)
 
     def findings(self, trace: Trace) -> list[Check]:
         """What does not pass when the killer plays the trace."""
         if self._plays is None:
-            return findings(trace, self.adapter, self.declaration)
+            return findings(self.adapter, self.declaration, trace)
         clean = self._plays.of(trace)
         passed = len(clean.seen) == len(trace.steps)
         if passed and self._changed is not None and self._changed.isdisjoint(clean.called):

@@ -7,7 +7,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from functools import cache
+from functools import cache, partial
 
 from conformance.adapter import Declaration
 from conformance.contract import requirement
@@ -96,11 +96,9 @@ def killed(subject: Killer, *, everything: bool = False) -> Row:
     adapter = subject.make()
     declaration: Declaration = adapter.declaration
     planned = kept_traces(declaration, twins=subject.violates == TWIN)
-    if everything:
-        found = cells(check for trace in planned for check in findings(trace, adapter, declaration))
-    else:
-        beside = AgainstClean(adapter, declaration)
-        found = cells(check for trace in planned for check in beside.findings(trace))
+    whole = partial(findings, adapter, declaration)
+    judged = whole if everything else AgainstClean(adapter, declaration).findings
+    found = cells(check for trace in planned for check in judged(trace))
     return Row(
         subject.id, subject.level, False, subject.violates, subject.fault, says=subject.says, cells=found
     )

@@ -1,10 +1,10 @@
 """What a killer is, and how one is written.
 
-@killer("rope_offset_plus1", fault="POS-OFFSET-ZERO", violates="POSITION-OFFSET",
-        says="queries and keys are both rotated one position too far")
-class _(OpenLayerAdapter):
-    def positions(self, work):
-        return super().positions(work) + 1
+    @killer("rope_offset_plus1", fault="POS-OFFSET-ZERO", violates="POSITION-OFFSET",
+            says="queries and keys are both rotated one position too far")
+    class _(OpenLayerAdapter):
+        def positions(self, work):
+            return super().positions(work) + 1
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from conformance.adapter import Declaration
-from conformance.scenarios.material import LayerRows, Rows, appended, changed, huge, material
-from conformance.scenarios.storage import CAPACITY, EVIDENCE, poisoned, trace
+from conformance.scenarios.material import Rows, appended, changed, huge, material
+from conformance.scenarios.storage import CAPACITY, poisoned, shown, trace
 from conformance.trace.expect import (
     Apart,
     Array,
@@ -51,10 +51,7 @@ def _reset(cache: str = "main", label: str = "reset") -> Operation:
 
 
 def _identical(rows: Rows, requirement: str, other: str) -> tuple[Expectation, ...]:
-    fields: tuple[str, ...] = rows.fields
-    if "evidence" in rows.declaration.features and isinstance(rows, LayerRows):
-        fields += tuple(EVIDENCE)
-    return tuple(Same(requirement, name, other, bound=_loose(rows, name)) for name in fields)
+    return tuple(Same(requirement, name, other, bound=_loose(rows, name)) for name in shown(rows))
 
 
 def _loose(rows: Rows, name: str) -> float:

@@ -45,6 +45,10 @@ EVIDENCE = {
 CAPACITY = 8
 
 
+PROBING = (3.0, -2.0, 1.5, 4.0, -1.0, 2.5, 0.5, -3.5)
+"""What a stored row is overwritten with: numbers that every dtype keeps."""
+
+
 def traces(declaration: Declaration) -> Iterator[Trace]:
     """Traces of levels store, attention and layer."""
     rows = material(declaration)
@@ -98,18 +102,24 @@ def _fresh(rows: Rows) -> Trace:
                 "STORE-LOGICAL-SHAPE",
                 {"keys": (rows.lanes, heads, 0, key_width), "values": (rows.lanes, heads, 0, value_width)},
             ),
-            *_physical(rows),
+            *physical(rows, CAPACITY),
         ),
     )
     return trace(rows, "fresh-cache", "what a new cache looks like", (seen,))
 
 
-def _physical(rows: Rows) -> tuple[Custom, ...]:
+def shown(rows: Rows) -> tuple[str, ...]:
+    """The fields by which two lives of the same rows are compared."""
+    evidence = isinstance(rows, LayerRows) and "evidence" in rows.declaration.features
+    return (*rows.fields, *(EVIDENCE if evidence else ()))
+
+
+def physical(rows: Rows, capacity: int) -> tuple[Custom, ...]:
     """What the physical buffers of a new cache hold, asked where storage is declared."""
     if "storage" not in rows.declaration.features or not isinstance(rows, LayerRows):
         return ()
     heads, width, _ = rows.slot_shape
-    shape = (rows.lanes, heads, CAPACITY, width)
+    shape = (rows.lanes, heads, capacity, width)
     return (
         Custom("STORE-TWO-BUFFERS", "two_buffers", {"shape": shape}),
         Custom("STORE-TOTAL", "storage_total", {"elements": 2 * int(np.prod(shape))}),
@@ -141,7 +151,7 @@ def _rotates(rows: Rows) -> bool:
 def _reuse(rows: LayerRows | AttentionRows) -> Trace:
     before = tuple(appended(rows, "main", n, n + 1, label=f"row {n}") for n in range(3))
     heads, _, width = rows.slot_shape
-    numbers = np.resize([3.0, -2.0, 1.5, 4.0, -1.0, 2.5, 0.5, -3.5], width)
+    numbers = np.resize(PROBING, width)
     lane, head, slot = rows.lanes - 1, heads - 1, 1
     value, gate = rows.changed_value(4, slot, lane, head, numbers)
     write = Operation(

@@ -6,41 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from conformance.scenarios.long import long_decode
-from conformance.scenarios.material import LayerRows, Rows, appended
-from conformance.scenarios.storage import EVIDENCE
+from conformance.scenarios.material import appended
+from conformance.scenarios.storage import physical, shown
 from conformance.search.script import Script
-from conformance.trace.expect import Close, Custom, Expectation, Length, Same, Unchanged
+from conformance.trace.expect import Close, Length, Same, Unchanged
 from conformance.trace.model import Operation
-
-
-def build(script: Script, name: str, *expect: Expectation) -> None:
-    """One more cache of layer a, which no later command knows."""
-    wanted = {"batch_size": script.setting.lanes, "capacity": script.capacity}
-    script.steps.append(
-        Operation(
-            op="build", target=name, layer="a", arguments=wanted, label=f"step {len(script.steps)}",
-            expect=expect,
-        )
-    )  # fmt: skip
-
-
-def clean_buffers(script: Script) -> tuple[Expectation, ...]:
-    """What the physical buffers of a new cache hold, where they can be looked at and their size is known."""
-    own, declared = script.setting, script.declaration
-    if script.level != "layer" or "storage" not in declared.features or declared.capacity != "exact":
-        return ()
-    shape = (own.lanes, own.kv_heads, own.capacity, own.head_width)
-    return (
-        Custom("STORE-TWO-BUFFERS", "two_buffers", {"shape": shape}),
-        Custom("STORE-ZERO-FILLED", "zero_filled"),
-    )
-
-
-def shown(rows: Rows) -> tuple[str, ...]:
-    """The fields by which two lives of the same rows are compared."""
-    evidence = isinstance(rows, LayerRows) and "evidence" in rows.declaration.features
-    return (*rows.fields, *(EVIDENCE if evidence else ()))
-
 
 Way = Literal["reset", "truncate"]
 
@@ -61,27 +31,18 @@ class Relive:
         if not known or script.level == "store":
             return
         name = f"life {len(script.steps)}"
-        build(script, name, Length("STORE-LENGTH", 0, name), *clean_buffers(script))
-        block = script.block(count, self.shift, 1.0)
-        rows = script.rows(block)
-        labels = [self._row(script, rows, name, n) for n in range(count)]
+        rows = script.rows(script.block(count, self.shift, 1.0))
+        fixed = script.declaration.capacity == "exact"
+        buffers = physical(rows, script.capacity) if fixed else ()
+        script.build(name, Length("STORE-LENGTH", 0, name), *buffers)
+        labels = [script.put(appended(rows, name, n, n + 1, layer="a")) for n in range(count)]
         arguments = {"length": kept} if self.way == "truncate" else {}
         filed = "TRUNCATE" if self.way == "truncate" else "RESET"
-        script.steps.append(
-            Operation(
-                op=self.way, target=name, arguments=arguments, label=f"step {len(script.steps)}",
-                expect=(Length(f"{filed}-LENGTH", kept, name),),
-            )
-        )  # fmt: skip
+        script.do(self.way, name, Length(f"{filed}-LENGTH", kept, name), **arguments)
         alike = "TRUNCATE-FORGETS" if self.way == "truncate" else "RESET-REPLAY"
         for n in range(kept, count):
             same = tuple(Same(alike, part, labels[n], bound=1e-12) for part in shown(rows))
-            self._row(script, rows, name, n, *same)
-
-    def _row(self, script: Script, rows: Rows, name: str, n: int, *extra: Expectation) -> str:
-        label = f"step {len(script.steps)}"
-        script.steps.append(appended(rows, name, n, n + 1, layer="a", label=label, extra=extra))
-        return label
+            script.put(appended(rows, name, n, n + 1, layer="a", extra=same))
 
 
 @dataclass(frozen=True)
@@ -121,10 +82,9 @@ class FullPrefix:
             return
         rows = script.rows(life.history)
         value, gate = rows.field("output", 0, life.length)
-        script.steps.append(
+        script.put(
             Operation(
                 op="full_prefix", layer="a", inputs={"rows": life.history["rows"]}, watch=(name,),
-                label=f"step {len(script.steps)}",
                 expect=(
                     Unchanged(name, length="STORE-LENGTH", rows="STORE-EARLIER-ROWS"),
                     Close("AGREE-FULL-PREFIX", "output", value, gate),
@@ -140,9 +100,4 @@ class OverwriteWeights:
     def write(self, script: Script) -> None:
         """The next row comes out as before."""
         if script.level == "layer":
-            script.steps.append(
-                Operation(
-                    op="overwrite_input", target="", arguments={"step": "layer a"}, watch=(),
-                    label=f"step {len(script.steps)}",
-                )
-            )  # fmt: skip
+            script.do("overwrite_input", "", step="layer a")

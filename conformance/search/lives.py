@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from conformance.scenarios.storage import unchanged
 from conformance.search.script import MOST_CACHES, Script
 from conformance.trace.expect import Refused, Same
-from conformance.trace.model import Operation
 
 
 @dataclass(frozen=True)
@@ -20,14 +19,7 @@ class Another:
             return
         name = f"c{len(script.lives)}"
         script.lives[name] = script.fresh()
-        lanes, capacity = script.setting.lanes, script.capacity
-        script.steps.append(
-            Operation(
-                op="build", target=name, layer="a", label=f"step {len(script.steps)}",
-                arguments={"batch_size": lanes, "capacity": capacity},
-                expect=(script.length("STORE-LENGTH", name),),
-            )
-        )  # fmt: skip
+        script.build(name, script.length("STORE-LENGTH", name))
 
 
 @dataclass(frozen=True)

@@ -35,11 +35,7 @@ class Update:
         value = value if self.equal else fitting(np.roll(value, 1, axis=0) / 3.0, script.declaration)
         script.parameters = replace(script.parameters, **{name: value})
         script.revisions[self.parameter] += 1
-        script.steps.append(
-            Operation(
-                op="update", layer="a", inputs={name: value}, watch=(), label=f"step {len(script.steps)}"
-            )
-        )
+        script.put(Operation(op="update", layer="a", inputs={name: value}, watch=()))
 
 
 @dataclass(frozen=True)
@@ -103,26 +99,33 @@ class WrongTwice:
 
     def _layer(self, script: Script) -> tuple[str, LayerConfig, str]:
         """Name and configuration of the layer that the call names, and why that is refused."""
-        own, other = script.setting, f"l{len(script.steps)}"
+        own = script.setting
         if self.foreign == 3 or (self.foreign == 4 and own.head_width % 4 == 0):
             width = own.head_width if self.foreign == 3 else own.head_width // 2
             config = layer_config(own.heads * 2, own.kv_heads * 2, width)
-            script.layers[other] = Source(config, layer_parameters(config))
             kind = "cache_model_width_mismatch" if self.foreign == 3 else "cache_head_count_mismatch"
-            return other, config, kind
+            return _of_geometry(script, config), config, kind
         if self.foreign not in (1, 2):
             return "a", script.config, ""
         rope = replace(script.config.rope, base=script.config.rope.base * 2)
         turned = replace(script.config, rope=rope) if self.foreign == 2 else None
-        script.steps.append(
-            Operation(
-                op="rewire", layer="a", watch=(), label=f"step {len(script.steps)}",
-                arguments={
-                    "name": other, "config": turned, "fresh": ("key",) if self.foreign == 1 else (),
-                },
-            )
-        )  # fmt: skip
+        other = _rewired(script, turned, ("key",) if self.foreign == 1 else ())
         return other, script.config, "cache_layer_mismatch" if self.foreign == 1 else "cache_rope_mismatch"
+
+
+def _rewired(script: Script, config: LayerConfig | None, fresh: tuple[str, ...]) -> str:
+    """A layer that shares the parameters of `a` but for the fresh ones; its name."""
+    name = f"l{len(script.steps)}"
+    arguments = {"name": name, "config": config, "fresh": fresh}
+    script.put(Operation(op="rewire", layer="a", watch=(), arguments=arguments))
+    return name
+
+
+def _of_geometry(script: Script, config: LayerConfig) -> str:
+    """A layer with parameters of its own; its name."""
+    name = f"geometry {len(script.steps)}"
+    script.layers[name] = Source(config, layer_parameters(config))
+    return name
 
 
 @dataclass(frozen=True)
@@ -137,12 +140,8 @@ class EmptyChunk:
         if "chunks" not in script.declaration.features or script.stale(name) is not None:
             return
         wanted = Custom("CHUNK-EMPTY", "refused_or_unchanged", {"kinds": EMPTY})
-        script.steps.append(
-            Operation(
-                op="append", target=name, inputs=script.block(0, 1, 1.0), label=f"step {len(script.steps)}",
-                expect=(wanted, unchanged(name)),
-            )
-        )  # fmt: skip
+        expect = (wanted, unchanged(name))
+        script.put(Operation(op="append", target=name, inputs=script.block(0, 1, 1.0), expect=expect))
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,7 @@ class OtherLayer:
         """Identity comes before revision, revision before RoPE, RoPE before full."""
         if script.level != "layer" or "rewire" not in script.declaration.features:
             return
-        name, other = script.name(self.cache), f"l{len(script.steps)}"
+        name = script.name(self.cache)
         config: LayerConfig | None = None
         fresh: tuple[str, ...] = ()
         refusal = Refused("BIND-ROPE-BASE", ("cache_rope_mismatch",))
@@ -190,13 +189,7 @@ class OtherLayer:
             config = replace(script.config, rope=ulp if self.change == len(PARAMETERS) else more)
             if script.stale(name) is not None:
                 refusal = script.refusal(name, 1) or refusal
-        script.steps.append(
-            Operation(
-                op="rewire", layer="a", watch=(), label=f"step {len(script.steps)}",
-                arguments={"name": other, "config": config, "fresh": fresh},
-            )
-        )  # fmt: skip
-        script.refuse(name, script.block(1, 3, 1.0), refusal, layer=other)
+        script.refuse(name, script.block(1, 3, 1.0), refusal, layer=_rewired(script, config, fresh))
 
 
 @dataclass(frozen=True)
@@ -221,8 +214,7 @@ class OtherGeometry:
             kv_heads = 1 if own.kv_heads > 1 else own.heads
             choices.append((layer_config(own.heads, kv_heads, own.head_width), "cache_head_count_mismatch"))
         config, kind = choices[self.which % len(choices)]
-        name = f"geometry {len(script.steps)}"
-        script.layers[name] = Source(config, layer_parameters(config))
+        name = _of_geometry(script, config)
         rows = np.full((own.lanes, 1, config.model_width), 0.5)
         refusal = Refused("BIND-MODEL-WIDTH" if "width" in kind else "BIND-HEADS", (kind,))
         script.refuse(script.name(self.cache), {"rows": rows}, refusal, layer=name)

@@ -225,4 +225,4 @@ class _Pool:
             kept = "ISOLATE-CACHES"
             others = (Unchanged(name, length=kept, rows=kept) for name in self.lives if name != step.target)
             step = replace(step, watch=tuple(self.lives), expect=(*step.expect, *others))
-        self.script.steps.append(replace(step, label=f"step {len(self.script.steps)}"))
+        self.script.put(step)

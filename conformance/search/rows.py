@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from conformance.scenarios.material import StoreRows, appended, huge
+from conformance.scenarios.storage import PROBING
 from conformance.search.script import Script
 from conformance.trace.expect import Apart, Close, Custom, Same, Unchanged
 from conformance.trace.model import Operation
-
-PROBING = (3.0, -2.0, 1.5, 4.0, -1.0, 2.5, 0.5, -3.5)
-"""Numbers that every dtype keeps."""
 
 UNSEEN = 64
 """More calls than a command without a look makes."""
@@ -80,7 +78,9 @@ class Foresee:
             script.steps.append(Operation(op="build", target=cache, layer="a", arguments=wanted))
             inputs = {key: rows.copy() for key, rows in block.items()}
             script.steps.append(
-                Operation(op="append", target=cache, inputs=inputs, label=f"{label} {name}", expect=expect)
+                Operation(
+                    op="append", target=cache, inputs=inputs, label=f"{label} {name}", expect=expect
+                )
             )
             for rows in block.values():
                 rows[..., -1, :] = 0.5 - rows[..., -1, :]
@@ -219,12 +219,8 @@ class Probe:
             "buffer": 1, "lane": lane, "head": head, "slot": slot, "kv_heads": own.kv_heads,
             "capacity": own.capacity,
         }  # fmt: skip
-        label = f"step {len(script.steps)}"
-        script.steps.append(
-            Operation(
-                op="overwrite_row", target=name, inputs={"numbers": numbers}, arguments=place, label=label
-            )
-        )
+        probe = Operation(op="overwrite_row", target=name, inputs={"numbers": numbers}, arguments=place)
+        label = script.put(probe)
         wanted = {
             "write": label,
             "value": value,
@@ -232,13 +228,7 @@ class Probe:
             "unmoved": rows.field("output", start, start + 1)[0],
         }
         moved = Custom("REUSE-STORED-ROW", "moves_as_formula", wanted)
-        last = f"step {len(script.steps)}"
-        script.steps.append(appended(rows, name, start, start + 1, label=last, quiet=True, extra=(moved,)))
+        last = script.put(appended(rows, name, start, start + 1, quiet=True, extra=(moved,)))
         kept = rows.field("values", 0, start)[0][lane, head, slot]
-        script.steps.append(
-            Operation(
-                op="overwrite_row", target=name, inputs={"numbers": kept}, arguments=place,
-                label=f"step {len(script.steps)}",
-            )
-        )  # fmt: skip
+        script.put(replace(probe, inputs={"numbers": kept}))
         life.history, life.last = history, last

@@ -256,6 +256,17 @@ class Script:
             )
         )  # fmt: skip
 
+    def put(self, step: Operation) -> str:
+        """One more step whether or not eyes are shut, under the label that is returned."""
+        label = f"step {len(self.steps)}"
+        self.steps.append(replace(step, label=label))
+        return label
+
+    def build(self, name: str, *expect: Expectation) -> None:
+        """One more cache of layer a."""
+        wanted = {"batch_size": self.setting.lanes, "capacity": self.capacity}
+        self.put(Operation(op="build", target=name, layer="a", arguments=wanted, expect=expect))
+
     def do(self, op: str, target: str, /, *expect: Expectation, **arguments: object) -> None:
         """Any other operation."""
         self.add(

@@ -61,21 +61,18 @@ class _Layers:
         self.held = [self.empty] * LAYERS
         self.script.layers[self.name] = Source(self.empty.config)
         wanted = {"batch_size": self.empty.lanes, "capacity": MOST}
-        self.script.steps.append(
-            Operation(op="build", target=self.name, layer=self.name, arguments=wanted, watch=())
-        )
+        self.script.put(Operation(op="build", target=self.name, layer=self.name, arguments=wanted, watch=()))
 
     def play(self, turn: Turn) -> None:
         """One call on one layer, or on all of them."""
-        lengths = [rows.keys.shape[2] for rows in self.held]
         features = self.script.declaration.features
         if turn.kind == "append":
-            self._append(turn.layer, turn.count, turn.number, min(lengths[turn.layer], MOST))
+            self._append(turn.layer, turn.count, turn.number)
         elif turn.kind == "reset":
             self._all(lambda part: part[:, :, :0])
             self._add("reset")
         elif turn.kind == "truncate" and "truncate" in features:
-            length = turn.number % (min(lengths) + 1)
+            length = turn.number % (min(rows.keys.shape[2] for rows in self.held) + 1)
             self._all(lambda part: part[:, :, :length])
             self._add("truncate", arguments={"length": length})
         elif turn.kind == "reorder" and "reorder" in features:
@@ -83,15 +80,15 @@ class _Layers:
             self._all(lambda part: part[list(lanes)])
             self._add("reorder", arguments={"lanes": lanes})
 
-    def _append(self, layer: int, count: int, shift: int, start: int) -> None:
+    def _append(self, layer: int, count: int, shift: int) -> None:
+        held = self.held[layer]
         taken = 1 if self.script.declaration.rows_per_append == "one" else count
         rows = store_rows(
-            self.script.declaration, lanes=self.empty.lanes, rows=min(taken, MOST - start), shift=shift,
-            layers=LAYERS,
+            self.script.declaration, lanes=self.empty.lanes, rows=min(taken, MOST - held.keys.shape[2]),
+            shift=shift, layers=LAYERS,
         )  # fmt: skip
         if rows.keys.shape[2] == 0:
             return
-        held = self.held[layer]
         self.held[layer] = replace(
             held,
             keys=np.concatenate([held.keys, rows.keys], axis=2),
@@ -108,12 +105,7 @@ class _Layers:
         """One call, and what every layer shows after it."""
         names = tuple(f"{self.name}/{layer}" for layer in range(LAYERS))
         seen = tuple(e for name, rows in zip(names, self.held, strict=True) for e in _shown(name, rows))
-        self.script.steps.append(
-            Operation(
-                op=op, target=self.name, watch=names, label=f"step {len(self.script.steps)}",
-                expect=(*expect, *seen), **given,
-            )
-        )  # fmt: skip
+        self.script.put(Operation(op=op, target=self.name, watch=names, expect=(*expect, *seen), **given))
 
 
 def _shown(name: str, rows: StoreRows) -> Iterator[Expectation]:
